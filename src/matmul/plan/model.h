@@ -31,13 +31,12 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
                             int64_t columns, const struct symm_split *split);
 
 /*
- * Picks the tile shape and the parts of k with the lowest estimated time, of those with at most
- * this number of blocks; 0 parts: there are none. With same bits, k has one part: the number of
- * parts depends on the shape.
+ * Picks the tile shape and the parts of k with the lowest estimated time. With same bits, k has one
+ * part: the number of parts depends on the shape. waits: blocks wait for other ranks, so all of
+ * them, and another such grid, must run at the same time; 0 parts: none can.
  */
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
-                                    const struct symm_problem *p, int64_t columns,
-                                    uint64_t most_blocks);
+                                    const struct symm_problem *p, int64_t columns, bool waits);
 
 /*
  * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only

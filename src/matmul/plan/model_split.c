@@ -45,6 +45,19 @@ static uint64_t clusters_at_once(int nsms, int blocks)
            symm__max((uint64_t)(GPC_SMS / blocks), 1);
 }
 
+/*
+ * The most blocks of a grid whose blocks wait for other ranks. Two such grids of any clusters must
+ * find room at the same time, so that two groups never wait for each other. Two blocks fit on an
+ * SM. In each group of SMs, places for less than a cluster may be left over.
+ */
+static uint64_t most_that_wait(int nsms, int blocks)
+{
+    const int groups = nsms > GPC_SMS ? nsms / GPC_SMS : 1, other = nsms - groups / 2,
+              left = 2 * nsms - other - groups * (blocks - 1);
+
+    return left > 0 ? symm__min((uint64_t)other, (uint64_t)left) : 0;
+}
+
 /* Columns of all products count as if in one b. */
 double symm__model_split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                             int64_t columns, const struct symm_split *split)
@@ -64,8 +77,7 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
 }
 
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
-                                    const struct symm_problem *p, int64_t columns,
-                                    uint64_t most_blocks)
+                                    const struct symm_problem *p, int64_t columns, bool waits)
 {
     const uint64_t steps = symm__ceil_div((uint64_t)p->k, SYMM_WGMMA_DEPTH),
                    most = symm__min(symm__min(CLUSTER_MAX, (uint64_t)limits->nsms), steps);
@@ -78,7 +90,7 @@ struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
             const double us = symm__model_split_us(limits, p, columns, &split);
             const uint64_t blocks =
                 symm__model_split_tiles(p, &symm__split_shapes[i]) * (uint64_t)k_parts;
-            if (blocks <= most_blocks && us < least) {
+            if (us < least && (!waits || blocks <= most_that_wait(limits->nsms, k_parts))) {
                 least = us;
                 best = split;
             }

@@ -167,7 +167,7 @@ static struct symm_split choose_split(const struct symm_matmul_limits *limits,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *plan)
 {
-    const struct symm_split split = symm__model_split(limits, p, columns, UINT64_MAX);
+    const struct symm_split split = symm__model_split(limits, p, columns, false);
 
     if (limits->cublas || !limits->split || !is_gathered(p) ||
         symm__model_split_us(limits, p, columns, &split) >=
@@ -284,7 +284,7 @@ static struct symm_matmul_plan by_way(const struct symm_matmul_limits *limits,
 
     plan.strategy = way->strategy;
     if (way->packs)
-        plan.split = symm__model_split(limits, p, columns, (uint64_t)limits->nsms);
+        plan.split = symm__model_split(limits, p, columns, true);
     else if (way->strategy != SYMM_STRATEGY_UNFUSED)
         plan.split = (struct symm_split){0, 0};
     plan.packs = way->packs;

@@ -266,7 +266,7 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
         ck_assert(plan.sink == SYMM_TO_D && !plan.parts && !plan.collective);
         ck_assert_uint_le(symm__model_split_tiles(&p, &symm__split_shapes[plan.split.shape]) *
                               (uint64_t)plan.split.k_parts,
-                          132);
+                          128);
     }
     ck_assert_int_gt(p.m, 64);
     p.m = 16;
@@ -281,4 +281,50 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
     p.strategy = SYMM_STRATEGY_FUSED;
     p.kind = SYMM_MATMUL_REDUCE_SCATTER;
     ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+}
+
+enum { SM_GROUPS = 8, PLACES = 2 * 132, CLUSTER_MAX = 8 };
+
+/* For each number of blocks of a cluster, the most clusters of a grid that waits. */
+static void find_largest_grids(int clusters[CLUSTER_MAX + 1])
+{
+    const struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .split = true};
+
+    for (int32_t k = 64; k <= 2048; k += 64)
+        for (int32_t n = 64; n <= 64 * 132; n += 64) {
+            struct symm_problem p = problem(1, k, 1, 1, SYMM_STRATEGY_FUSED);
+            p.n[0] = n;
+            const struct symm_split split = symm__model_split(&limits, &p, n, true);
+            const int tiles = (int)symm__model_split_tiles(&p, &symm__split_shapes[split.shape]);
+            if (split.k_parts > 0 && tiles > clusters[split.k_parts])
+                clusters[split.k_parts] = tiles;
+        }
+}
+
+/*
+ * Two blocks have places on an SM, and a cluster lies in one group of SMs. If the clusters of a
+ * grid lie anywhere, those of another one have room, too.
+ */
+TEST(plan, two_grids_that_wait_have_room)
+{
+    int clusters[CLUSTER_MAX + 1] = {0};
+
+    find_largest_grids(clusters);
+    for (uint64_t i = 0; i < 40000; i++) {
+        const int first = 1 + (int)(i % CLUSTER_MAX),
+                  second = 1 + (int)(i / CLUSTER_MAX % CLUSTER_MAX);
+        int left[SM_GROUPS], room = 0;
+        for (int g = 0; g < SM_GROUPS; g++)
+            left[g] = PLACES / SM_GROUPS;
+        for (int c = 0; c < clusters[first]; c++) {
+            int g = (int)(reference_random(7, i * 200 + (uint64_t)c) % SM_GROUPS);
+            while (left[g] < first)
+                g = (g + 1) % SM_GROUPS;
+            left[g] -= first;
+        }
+        for (int g = 0; g < SM_GROUPS; g++)
+            room += left[g] / second;
+        ck_assert_msg(room >= clusters[second], "%d clusters of %d beside %d of %d: room for %d",
+                      clusters[second], second, clusters[first], first, room);
+    }
 }
