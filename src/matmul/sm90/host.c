@@ -291,6 +291,15 @@ static void describe_sums(const struct symm_problem *sums, symm_product_args *ar
         args->d[i] = sums->d[i].matrix;
 }
 
+/*
+ * A kernel that begins early has its place while the one before it runs, which may wait for other
+ * ranks. So its grid has half of the room of a group, as a collective's.
+ */
+static bool may_begin_early(const struct symm_call *call, uint32_t blocks)
+{
+    return 2 * blocks <= (uint32_t)call->group->ctx->agreed.nsms;
+}
+
 symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
@@ -298,7 +307,8 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     const struct symm_driver *drv = call->group->ctx->drv;
     const struct symm_split *split = &plan->split;
     const struct symm_split_shape *shape = &symm__split_shapes[split->shape];
-    const uint32_t cluster = (uint32_t)split->k_parts;
+    const uint32_t cluster = (uint32_t)split->k_parts,
+                   blocks = (uint32_t)symm__model_split_tiles(p, shape) * cluster;
     symm_wgmma_args all = {.product = *args,
                            .k_parts = (uint32_t)split->k_parts,
                            .rows_loaded = rows_loaded(p, shape),
@@ -313,8 +323,8 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     st = symm__call_launch_cluster(
         call,
         symm__trace_kernel(split_kernels[split->shape][p->dtype != SYMM_FLOAT16], &args->view),
-        (uint32_t)symm__model_split_tiles(p, shape) * cluster, SYMM_SPLIT_THREADS(shape->rows),
-        cluster, (uint32_t)split_nbytes(shape), true, &all);
+        blocks, SYMM_SPLIT_THREADS(shape->rows), cluster, (uint32_t)split_nbytes(shape),
+        may_begin_early(call, blocks), &all);
 out:
     return st;
 }
