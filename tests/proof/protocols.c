@@ -66,7 +66,7 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
      .product = SYMM_ALL_GATHER_MATMUL}
 #define HOPPER_COLLECTED(name_, kind_)                                                             \
     {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_FUSED, .wide = true,            \
-     .product = SYMM_MATMUL_##kind_}
+     .whole_k = true, .product = SYMM_MATMUL_##kind_}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),

@@ -17,6 +17,7 @@ struct protocol {
     bool multicast; /* needs it */
     bool ends;      /* leaves its group dead */
     bool wide;      /* runs in the worlds of STAGE_WIDE threads a block, where no other does */
+    bool whole_k;   /* without the kernel that splits k: few tiles have parts of sums, too */
 };
 
 enum { PROTOCOLS_MAX = STAGE_PADS };

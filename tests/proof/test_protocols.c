@@ -43,6 +43,7 @@ static void begin_run(struct plan *plan, const struct rank *self, int p, uint64_
         plan->hall.protocol = protocols[p].name;
         plan->hall.seed = seed;
         plan->hall.runs = plan->runs[p]++;
+        setenv("SYMM_MATMUL_SPLIT", protocols[p].whole_k ? "0" : "1", 1);
         plan->hall.set_seed(seed * PROTOCOLS_MAX + (uint64_t)p);
     }
     pthread_barrier_wait(&plan->hall.meet);
