@@ -207,6 +207,7 @@ PARTS = ["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_p
          "collect_parts"]
 # The same of packs, which only fused all-reduces of few rows have.
 PACKS = ["sum_packs.cuh", "collect_packs", "put_sums"]
+PAIR_WORLDS = [(2, 384, 20), (2, 384, 100)]  # only two ranks have parts
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
@@ -384,8 +385,8 @@ def judge_in(worlds, program, number, protocols):
 
 def judge(program, number, site):
     if site["file"] in PARTS or site["function"] in PARTS:
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number,
-                        ["hopper_reduce_scatter", "hopper_all_reduce", "hopper_packs"])
+        return judge_in(PAIR_WORLDS * ATTEMPTS, program, number,
+                        ["hopper_reduce_scatter", "hopper_all_reduce"])
     if site["file"] in PACKS or site["function"] in PACKS:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_packs"])
     if site["file"] in PIPELINE:
