@@ -69,7 +69,8 @@ void stage_environment(uint32_t block, uint64_t seed)
     setenv("SYMM_MATMUL_ENGINE_BYTES", engines[seed / 1000 % 2], 1);
     setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
     setenv("SYMM_SEGMENT_BYTES", "256K", 1);
-    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order the kernels */
+    setenv("SYMM_MATMUL_SPLIT", "1", 1); /* a protocol may set it, while no other thread reads */
+    setenv("SYMM_CHECK", "0", 1);        /* the hosts must not order the kernels */
 }
 
 bool stage_open(struct stage *st, struct rank *self, struct hall *hall)
