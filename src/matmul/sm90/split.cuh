@@ -53,7 +53,7 @@ template <typename S> SYMM_DEV int32_t early_stages(const symm_wgmma_args &args,
                : 0;
 }
 
-/* Starts to load them. One thread, elected. */
+/* Starts to load B of the early stages. One thread, elected. */
 template <typename S>
 SYMM_DEV void load_early(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                          typename S::stage_barriers &bars)
@@ -65,7 +65,7 @@ SYMM_DEV void load_early(const symm_wgmma_args &args, const work &w, typename S:
         load_stage_of_b<S>(args, from, w.k_begin + i * DEPTH, stages[i], &bars.full[i]);
 }
 
-/* Loads what is left of a block's part: A's stages of the early ones, and all others. */
+/* Loads a block's part: A of the early stages, A and B of all others. */
 template <typename S>
 SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                         typename S::stage_barriers &bars)
