@@ -111,7 +111,7 @@ static symm_status run_variant(struct links *l, char *data)
     RANK_TRY(self, take_turn(l));
     RANK_TRY(self, symm_graph_end(l->stream, &graph));
     for (int turn = 0; turn < turns; turn++) {
-        if (turn % 8 == 7)
+        if (l->chain->eager || turn % 8 == 7)
             RANK_TRY(self, take_turn(l));
         else
             RANK_TRY(self, symm_graph_launch(graph, l->stream));

@@ -15,7 +15,8 @@ struct chain {
     int nvariants;
     size_t count;  /* of words, as the operations count */
     int turns;     /* of two calls each: replays of a graph, and now and then eager ones */
-    uint32_t spin; /* how long the slow ones take: microseconds on GPUs, else loads */
+    bool eager;    /* no replays */
+    uint32_t spin; /* how long the slow ones take: microseconds on GPUs, else looks */
     const symm_image *image; /* test_kernels of kernels.h */
 };
 

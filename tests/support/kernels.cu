@@ -171,17 +171,18 @@ SYMM_DEV uint32_t chain_bits(const test_chain_args &a, uint32_t value)
     return a.floats ? bits : value;
 }
 
-SYMM_DEV void take_time(const test_chain_args &a)
+/* On GPUs spin microseconds; else as many looks for something that does not come. */
+SYMM_DEV void take_time(uint32_t spin)
 {
 #ifdef __CUDACC__
     uint64_t begin, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
     do
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - begin < a.spin * 1000ull);
+    while (now - begin < spin * 1000ull);
 #else
-    for (uint32_t i = 0; i < a.spin; i++)
-        symm_dev_load_one(a.state);
+    for (uint32_t i = 0; i < spin; i++)
+        symm_detail::pause();
 #endif
 }
 
@@ -196,7 +197,7 @@ SYMM_DEV uint32_t begin_link(const test_chain_args &a)
 SYMM_KERNEL(test_produce, test_chain_args, a, 256)
 {
     const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
-    take_time(a);
+    take_time(a.spin);
     for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
         symm_dev_store_one(a.data + i, chain_bits(a, chain_word(a, turn, a.view.rank, i)));
 }
@@ -226,7 +227,7 @@ SYMM_KERNEL(test_consume, test_chain_args, a, 256)
             looked++;
         }
         if (half == 0)
-            take_time(a);
+            take_time(a.spin);
     }
     if (wrong)
         symm_dev_red_add(a.state + 1, wrong);
@@ -241,4 +242,15 @@ SYMM_KERNEL(test_spoil, test_chain_args, a, 256)
         symm_dev_store_one(a.data + i, 0xdead0000u | turn);
     if (a.last && blockIdx.x == 0 && threadIdx.x == 0)
         symm_dev_red_add(a.state, 1u);
+}
+
+/* Copies words late, and lets the next kernel begin at once. */
+SYMM_KERNEL(test_deliver, test_deliver_args, a, 256)
+{
+    const uint64_t step = gridDim.x * blockDim.x;
+    symm_dev_pdl_release();
+    symm_dev_pdl_wait();
+    take_time(a.spin);
+    for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
+        symm_dev_store_one(a.to + i, symm_dev_load_one(a.from + i));
 }

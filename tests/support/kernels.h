@@ -82,4 +82,12 @@ typedef struct test_chain_args {
     uint32_t reserved;
 } test_chain_args;
 
+typedef struct test_deliver_args {
+    symm_view view;
+    const uint16_t *from;
+    uint16_t *to;
+    uint64_t words; /* of 16 bits */
+    uint32_t spin, reserved;
+} test_deliver_args;
+
 #endif

@@ -36,8 +36,12 @@ enum symm_emulated_order { SYMM_EMULATED_BY_RANK, SYMM_EMULATED_REVERSED, SYMM_E
 /* Flags of symm_emulated_ops. */
 enum {
     SYMM_EMULATED_WEAK =
-        1 /* memory is weakly ordered: accesses go through read, write and update */
+        1, /* memory is weakly ordered: accesses go through read, write and update */
+    SYMM_EMULATED_EARLY = 2 /* kernels may begin before the previous one has ended: see pdl */
 };
+
+/* Steps of programmatic dependent launch. */
+enum { SYMM_EMULATED_PDL_WAIT, SYMM_EMULATED_PDL_RELEASE };
 
 /* Kinds of access, bits. None: a plain access by a unicast address. */
 enum {
@@ -111,7 +115,11 @@ struct symm_emulated_ops {
     void *(*dynamic_shared)(size_t alignment);
     /* %globaltimer: nanoseconds of a clock that all devices of the machine share. */
     uint64_t (*clock_ns)(void);
-    void *reserved_ops[1];
+    /*
+     * With SYMM_EMULATED_EARLY: waits for the end of the previous kernel of the stream, or allows
+     * the next one to begin. Without it a kernel begins when the previous one has ended.
+     */
+    void (*pdl)(uint32_t step);
 };
 
 struct symm_emulated_kernel {

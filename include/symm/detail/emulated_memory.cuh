@@ -200,13 +200,20 @@ SYMM_DEV void fence_alias(void)
 /* As on GPUs, but here a poll may take 0.1 ms, and host memory is as near as any other. */
 enum { ABORT_CHECK_AFTER = 32, ABORT_CHECK_EVERY = 256, ABORT_CHECK_APART = 1 };
 
-/* A kernel begins when the previous kernel of the stream is done. */
+SYMM_DEV void pdl_step(uint32_t step)
+{
+    if (symm_emulated_driver->flags & SYMM_EMULATED_EARLY)
+        symm_emulated_driver->pdl(step);
+}
+
 SYMM_DEV void pdl_wait(void)
 {
+    pdl_step(SYMM_EMULATED_PDL_WAIT);
 }
 
 SYMM_DEV void pdl_release(void)
 {
+    pdl_step(SYMM_EMULATED_PDL_RELEASE);
 }
 
 SYMM_DEV void pause(void)

@@ -338,6 +338,7 @@ static bool begin_block(struct block *b, struct emu_grid *grid, const struct emu
     b->nthreads = grid->nthreads;
     b->ended = b->nwaiting = b->nparked = b->nnext = b->idle_passes = 0;
     b->any = 0;
+    b->released = false;
     b->near_layout = 0;
     b->random = emu__random(grid->seed, place->index) | 1;
     for (unsigned i = 0; i < b->nthreads; i++) {
@@ -376,6 +377,13 @@ static void abandon(struct block *b)
     }
 }
 
+void emu__block_release(struct block *b)
+{
+    if (!b->released)
+        emu__grid_release(b->grid);
+    b->released = true;
+}
+
 void emu__block_run(struct emu_grid *grid, const struct emu_place *place)
 {
     struct emu_device *before = emu__running;
@@ -387,6 +395,7 @@ void emu__block_run(struct emu_grid *grid, const struct emu_place *place)
         EMU_RELEASE(&b->sync_begin);
         bool ended = run_passes(b);
         EMU_ACQUIRE(&b->sync_end);
+        emu__block_release(b);
         if (!ended)
             abandon(b);
         else if (b->units)

@@ -65,6 +65,7 @@ struct block {
     struct emu_grid *grid;
     struct symm_emulated_dim index;
     unsigned nthreads, ended;
+    bool released; /* see emu__grid_release() */
     struct cuda_thread *threads;
 
     struct emu_cluster *cluster, *alone; /* alone: for blocks of grids without clusters */
@@ -124,6 +125,11 @@ void emu__block_await(struct block *b,
                       bool (*met)(const struct block *b, const struct cuda_thread *t),
                       void (*describe)(const struct block *b, const struct cuda_thread *t,
                                        char *text, size_t nbytes));
+
+/* ---- block.c ---- */
+
+/* The block allows the next grid of the stream to begin, if it has not done so. */
+void emu__block_release(struct block *b);
 
 /* ---- shared.c ---- */
 

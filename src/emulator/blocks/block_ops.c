@@ -209,6 +209,31 @@ EMU_UNCHECKED void emu__block_thread_left(struct block *b, struct cuda_thread *t
             complete_exchange(b, warp, nlanes, &warp[lane], NULL);
 }
 
+/* ---- Programmatic dependent launch ---- */
+
+/* All that the grid before has written is visible, as at the start of a kernel. */
+EMU_UNCHECKED static void await_grid_before(struct block *b)
+{
+    while (!emu__grid_over(b->grid->before))
+        op_yield();
+    EMU_ACQUIRE(b->grid->before);
+    if (b->weak) {
+        emu__weak_fence(SYMM_EMULATED_ACQUIRE);
+        emu__weak_fence(SYMM_EMULATED_ASYNC_FENCE | SYMM_EMULATED_ALIAS_FENCE);
+    }
+}
+
+EMU_UNCHECKED static void op_pdl(uint32_t step)
+{
+    struct block *b = emu__this_block;
+    if (b->weak)
+        emu__weak_pause(b);
+    if (step == SYMM_EMULATED_PDL_RELEASE)
+        emu__block_release(b);
+    else if (b->grid->before)
+        await_grid_before(b);
+}
+
 /* ---- Identity and addresses ---- */
 
 EMU_UNCHECKED static void *op_dynamic_shared(size_t alignment)
@@ -291,6 +316,9 @@ static void *op_home(const void *ptr)
         .replicas = op_replicas, .home = op_home, .fault = op_fault, .read = emu__weak_read,       \
         .write = emu__weak_write, .update = emu__weak_update, .fence = emu__weak_fence,            \
         .settle = emu__weak_settle, .dynamic_shared = op_dynamic_shared, .clock_ns = op_clock_ns,  \
+        .pdl = op_pdl,                                                                             \
     }
 
-const struct symm_emulated_ops emu__block_ops[2] = {OPS(0), OPS(SYMM_EMULATED_WEAK)};
+const struct symm_emulated_ops emu__block_ops[2][2] = {
+    {OPS(0), OPS(SYMM_EMULATED_WEAK)},
+    {OPS(SYMM_EMULATED_EARLY), OPS(SYMM_EMULATED_EARLY | SYMM_EMULATED_WEAK)}};

@@ -11,8 +11,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "emulator/state/clock.h"
 #include "emulator/state/devices.h"
 #include "emulator/state/machine.h"
+#include "emulator/state/sanitizer.h"
 #include "emulator/state/thread.h"
 #include "cluster.h"
 
@@ -152,6 +154,8 @@ static void give_back(struct emu_sms *sms, struct emu_grid *grid)
         link = &(*link)->next;
     *link = grid->next;
     pthread_cond_signal(&grid->all_ended);
+    EMU_RELEASE(grid);
+    atomic_store(&grid->over, true);
 }
 
 static void *run_block_thread(void *arg);
@@ -222,21 +226,9 @@ void emu__sms_close(struct emu_sms *sms)
     pthread_mutex_unlock(&sms->lock);
 }
 
-void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid)
+/* Prepares the grid and adds it to those that run. With the lock. */
+static void add_locked(struct emu_sms *sms, struct emu_grid *grid)
 {
-    grid->device = sms->device;
-    grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
-    grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
-    grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
-    grid->slots = (unsigned)emu__machine.blocks_per_sm /
-                  (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
-    grid->cluster_blocks = grid->cluster_dim.x * grid->cluster_dim.y * grid->cluster_dim.z;
-    grid->cluster = NULL;
-    grid->next = NULL;
-    grid->started = grid->ended = 0;
-    pthread_cond_init(&grid->all_ended, NULL);
-
-    pthread_mutex_lock(&sms->lock);
     if (sms->seeds != emu__seeds) {
         sms->seeds = emu__seeds;
         sms->launches = 0;
@@ -247,9 +239,86 @@ void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid)
         link = &(*link)->next;
     grid->next = *link;
     *link = grid;
+}
+
+static void prepare(struct emu_sms *sms, struct emu_grid *grid)
+{
+    grid->sms = sms;
+    grid->device = sms->device;
+    grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
+    grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
+    grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
+    grid->slots = (unsigned)emu__machine.blocks_per_sm /
+                  (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
+    grid->cluster_blocks = grid->cluster_dim.x * grid->cluster_dim.y * grid->cluster_dim.z;
+    grid->cluster = NULL;
+    grid->next = NULL;
+    grid->started = grid->ended = grid->released = 0;
+    atomic_init(&grid->over, false);
+    emu__cond_init(&grid->all_ended);
+}
+
+void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid)
+{
+    prepare(sms, grid);
+    pthread_mutex_lock(&sms->lock);
+    add_locked(sms, grid);
     run_blocks(sms, grid);
     while (grid->ended < grid->nblocks)
         pthread_cond_wait(&grid->all_ended, &sms->lock);
     pthread_mutex_unlock(&sms->lock);
+    emu__grid_end(grid);
+}
+
+/* ---- A grid in steps ---- */
+
+void emu__grid_begin(struct emu_sms *sms, struct emu_grid *grid)
+{
+    prepare(sms, grid);
+    pthread_mutex_lock(&sms->lock);
+    add_locked(sms, grid);
+    call_threads(sms);
+    pthread_mutex_unlock(&sms->lock);
+}
+
+bool emu__grid_over(const struct emu_grid *grid)
+{
+    return !grid || atomic_load(&grid->over);
+}
+
+bool emu__grid_await(struct emu_grid *grid)
+{
+    struct emu_sms *sms = grid->sms;
+    struct emu_grid *awaited = emu__grid_over(grid) ? grid->before : grid;
+    const struct timespec until = emu__in_ms(1);
+    bool late = false;
+    pthread_mutex_lock(&sms->lock);
+    if (!emu__grid_over(awaited))
+        late = pthread_cond_timedwait(&awaited->all_ended, &sms->lock, &until) != 0;
+    if (late && sms->coming == 0) /* no thread could be started */
+        run_blocks(sms, grid);
+    const bool over = emu__grid_over(grid) && emu__grid_over(grid->before);
+    pthread_mutex_unlock(&sms->lock);
+    return over;
+}
+
+void emu__grid_end(struct emu_grid *grid)
+{
     pthread_cond_destroy(&grid->all_ended);
+}
+
+void emu__grid_release(struct emu_grid *grid)
+{
+    pthread_mutex_lock(&grid->sms->lock);
+    if (++grid->released == grid->nblocks)
+        pthread_cond_signal(&grid->all_ended);
+    pthread_mutex_unlock(&grid->sms->lock);
+}
+
+bool emu__grid_released(const struct emu_grid *grid)
+{
+    pthread_mutex_lock(&grid->sms->lock);
+    const bool all = grid->released == grid->nblocks;
+    pthread_mutex_unlock(&grid->sms->lock);
+    return all && emu__grid_over(grid->before);
 }

@@ -6,6 +6,7 @@
 #define SYMM_EMULATOR_GRID_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +44,9 @@ struct emu_grid {
     size_t shared_nbytes;
     bool cooperative;
     int priority;
-    /* Filled in by emu__grid_run. */
+    struct emu_grid *before; /* the grid that it may overlap, kept until both end; NULL: none */
+    /* Filled in by emu__grid_begin. */
+    struct emu_sms *sms;
     struct emu_device *device;
     struct emu_grid *next;
     uint64_t seed;
@@ -51,6 +54,8 @@ struct emu_grid {
     enum emu_slot_kind kind;
     unsigned cluster_blocks;
     uint64_t nblocks, started, ended;
+    uint64_t released;           /* blocks that allow the next grid to begin, or have ended */
+    atomic_bool over;            /* all blocks have ended; set with the lock, last of all */
     struct emu_cluster *cluster; /* the one that starts last; NULL: no clusters */
     pthread_cond_t all_ended;
 };
@@ -64,6 +69,18 @@ struct emu_place {
 /* Runs the grid to its end, or until the device fails. */
 void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid);
 
+/* The same in steps: begin; then await until it returns true; then end. */
+void emu__grid_begin(struct emu_sms *sms, struct emu_grid *grid);
+/* Waits a short time. Returns whether the grid and the one before have ended. */
+bool emu__grid_await(struct emu_grid *grid);
+void emu__grid_end(struct emu_grid *grid);
+/* Whether the next grid may begin: all blocks allow it, and the grid before this one has ended. */
+bool emu__grid_released(const struct emu_grid *grid);
+/* A block of the grid allows the next one to begin, or has ended. Once for each block. */
+void emu__grid_release(struct emu_grid *grid);
+/* Whether all blocks have ended. NULL: yes. */
+bool emu__grid_over(const struct emu_grid *grid);
+
 /* How many blocks of this shape one SM holds; 0 if none. */
 int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes);
 
@@ -75,7 +92,7 @@ void emu__block_thread_end(void);
 /* From now on a fault of kernel code ends its grid instead of the process (block_fault.c). */
 void emu__block_catch_faults(void);
 
-/* The value of symm_emulated_module.ops; the second is for weakly ordered memory (block_ops.c). */
-extern const struct symm_emulated_ops emu__block_ops[2];
+/* The value of symm_emulated_module.ops, by emu_machine.early and .weak (block_ops.c). */
+extern const struct symm_emulated_ops emu__block_ops[2][2];
 
 #endif

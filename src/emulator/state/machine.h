@@ -31,7 +31,8 @@ struct emu_machine {
     int sms, max_block_threads;
     int blocks_per_sm; /* of kernels that may have more than one warp a block */
     _Atomic uint64_t seed;
-    bool weak; /* memory is weakly ordered */
+    bool weak;  /* memory is weakly ordered */
+    bool early; /* kernels begin before the previous one has ended, where their launch allows it */
     enum symm_emulated_order order;
     enum emu_leaks leaks;
     const char *trace_prefix; /* NULL: no trace */

@@ -196,7 +196,8 @@ bool emu__execution_uses(struct emu_execution *execution, const struct CUmod_st 
     bool uses = false;
     pthread_mutex_lock(&execution->lock);
     for (struct CUstream_st *s = execution->streams; s && !uses; s = s->next) {
-        uses = s->current && item_uses(s->current, module);
+        for (struct emu_item *item = s->current; item && !uses; item = item->next)
+            uses = item_uses(item, module);
         for (struct emu_item *item = s->first; item && !uses; item = item->next)
             uses = item_uses(item, module);
     }

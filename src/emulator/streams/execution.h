@@ -23,6 +23,7 @@ struct emu_work {
     void (*destroy)(struct emu_work *work);
     bool (*uses)(const struct emu_work *work, const struct CUmod_st *module); /* NULL: no */
     bool always; /* runs after a device failure too, because others wait for it */
+    bool early;  /* a kernel that may begin before the one in front of it has ended */
 };
 
 void emu__work_retain(struct emu_work *work);
@@ -46,7 +47,7 @@ struct CUstream_st {
     struct CUstream_st *next;
     unsigned references; /* the handle, the thread, and works that wait for it */
     bool destroyed, has_thread;
-    struct emu_item *current, *first, **last;
+    struct emu_item *current, *first, **last; /* current: what runs, with what began early behind */
     uint64_t oldest; /* the ticket of the first work that is not done; UINT64_MAX: all are done */
     uint64_t newest; /* the last ticket */
     pthread_cond_t work_came;

@@ -27,6 +27,49 @@ struct launch_work {
     _Alignas(ARGS_ALIGNMENT) char args[];
 };
 
+static struct emu_grid grid_of(const struct launch_work *w, const struct CUstream_st *stream)
+{
+    return (struct emu_grid){.kernel = w->kernel,
+                             .static_shared = w->module->image->static_shared,
+                             .args = w->args,
+                             .grid_dim = w->grid_dim,
+                             .block_dim = w->block_dim,
+                             .cluster_dim = w->cluster_dim,
+                             .shared_nbytes = w->shared_nbytes,
+                             .cooperative = w->cooperative,
+                             .priority = emu__stream_priorities ? stream->priority : w->priority};
+}
+
+/*
+ * Runs the kernel, and each one behind it that may begin early: when all blocks of the kernel in
+ * front of it allow it. At most two kernels run at a time. A kernel's blocks look at the one before
+ * it as long as they run, hence the third place.
+ */
+static void run_with_early_ones(const struct launch_work *first, struct CUstream_st *stream)
+{
+    enum { PLACES = 3 };
+    struct emu_sms *sms = stream->execution->sms;
+    struct emu_grid grids[PLACES] = {grid_of(first, stream)}, *grid = grids;
+    int at = 0;
+    emu__grid_begin(sms, grid);
+    while (!emu__grid_await(grid)) {
+        const struct emu_work *next =
+            emu__grid_released(grid) ? emu__stream_take_early(stream) : NULL;
+        if (!next)
+            continue;
+        if (grid->before)
+            emu__grid_end(grid->before);
+        at = (at + 1) % PLACES;
+        grids[at] = grid_of((const struct launch_work *)next, stream);
+        grids[at].before = grid;
+        grid = &grids[at];
+        emu__grid_begin(sms, grid);
+    }
+    if (grid->before)
+        emu__grid_end(grid->before);
+    emu__grid_end(grid);
+}
+
 static void launch_run(struct emu_work *work, struct CUstream_st *stream)
 {
     const struct launch_work *w = (struct launch_work *)work;
@@ -37,15 +80,11 @@ static void launch_run(struct emu_work *work, struct CUstream_st *stream)
         emu__device_fail(execution->device, CUDA_ERROR_ILLEGAL_ADDRESS);
         return;
     }
-    struct emu_grid grid = {.kernel = w->kernel,
-                            .static_shared = w->module->image->static_shared,
-                            .args = w->args,
-                            .grid_dim = w->grid_dim,
-                            .block_dim = w->block_dim,
-                            .cluster_dim = w->cluster_dim,
-                            .shared_nbytes = w->shared_nbytes,
-                            .cooperative = w->cooperative,
-                            .priority = emu__stream_priorities ? stream->priority : w->priority};
+    if (emu__machine.early && emu__stream_runs(stream, work)) {
+        run_with_early_ones(w, stream);
+        return;
+    }
+    struct emu_grid grid = grid_of(w, stream);
     emu__grid_run(execution->sms, &grid);
 }
 
@@ -63,7 +102,7 @@ static void launch_destroy(struct emu_work *work)
 
 /* What the attributes of a launch say. */
 struct launch_attributes {
-    bool cooperative;
+    bool cooperative, early;
     struct symm_emulated_dim cluster;
 };
 
@@ -78,8 +117,11 @@ static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction f
     if (!w)
         return NULL;
     memset(w, 0, room);
-    w->work = (struct emu_work){
-        .references = 1, .run = launch_run, .destroy = launch_destroy, .uses = launch_uses};
+    w->work = (struct emu_work){.references = 1,
+                                .run = launch_run,
+                                .destroy = launch_destroy,
+                                .uses = launch_uses,
+                                .early = attributes->early};
     w->module = function->module;
     atomic_fetch_add(&w->module->references, 1);
     w->kernel = function->kernel;
@@ -161,7 +203,8 @@ static CUresult check_attributes(const CUlaunchConfig *config, struct launch_att
                                                       attribute->value.clusterDim.z};
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-            break; /* allows an overlap, which the emulator never uses */
+            out->early = attribute->value.programmaticStreamSerializationAllowed != 0;
+            break;
         default:
             result = emu__rule(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is unknown",
                                attribute->id);

@@ -98,7 +98,7 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     emu__block_catch_faults();
     /* Ranks that are threads load one image, while kernels of the other ranks read this. */
-    const struct symm_emulated_ops *ops = &emu__block_ops[emu__machine.weak];
+    const struct symm_emulated_ops *ops = &emu__block_ops[emu__machine.early][emu__machine.weak];
     if (__atomic_load_n(table->ops, __ATOMIC_ACQUIRE) != ops)
         __atomic_store_n(table->ops, ops, __ATOMIC_RELEASE);
     if (table->hopper && __atomic_load_n(table->hopper, __ATOMIC_ACQUIRE) != &emu__hopper_ops)

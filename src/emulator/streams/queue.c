@@ -13,6 +13,47 @@
 
 /* ---- The thread ---- */
 
+/* Takes the first item of the queue. */
+static struct emu_item *pop_locked(struct CUstream_st *stream)
+{
+    struct emu_item *item = stream->first;
+    stream->first = item->next;
+    if (!stream->first)
+        stream->last = &stream->first;
+    item->next = NULL;
+    return item;
+}
+
+bool emu__stream_runs(const struct CUstream_st *stream, const struct emu_work *work)
+{
+    return stream->current && stream->current->work == work;
+}
+
+struct emu_work *emu__stream_take_early(struct CUstream_st *stream)
+{
+    struct emu_work *work = NULL;
+    pthread_mutex_lock(&stream->execution->lock);
+    if (stream->first && stream->first->work->early) {
+        struct emu_item **link = &stream->current->next;
+        while (*link)
+            link = &(*link)->next;
+        *link = pop_locked(stream);
+        work = (*link)->work;
+    }
+    pthread_mutex_unlock(&stream->execution->lock);
+    return work;
+}
+
+static void release_items(struct emu_item *items)
+{
+    while (items) {
+        struct emu_item *item = items;
+        items = item->next;
+        emu__work_release(item->work);
+        free(item);
+    }
+}
+
 static void *stream_thread(void *arg)
 {
     struct CUstream_st *stream = arg;
@@ -22,13 +63,9 @@ static void *stream_thread(void *arg)
     for (;;) {
         while (!stream->first && !stream->destroyed)
             pthread_cond_wait(&stream->work_came, &execution->lock);
-        struct emu_item *item = stream->first;
-        if (!item)
-            break;
-        stream->current = item;
-        stream->first = item->next;
         if (!stream->first)
-            stream->last = &stream->first;
+            break;
+        struct emu_item *item = stream->current = pop_locked(stream);
         pthread_mutex_unlock(&execution->lock);
         if (item->work->always || emu__sticky(execution) == CUDA_SUCCESS)
             item->work->run(item->work, stream);
@@ -36,8 +73,7 @@ static void *stream_thread(void *arg)
         stream->current = NULL;
         pthread_mutex_unlock(&execution->lock);
         /* Released before its end is visible, so that it holds no reference then. */
-        emu__work_release(item->work);
-        free(item);
+        release_items(item);
         pthread_mutex_lock(&execution->lock);
         stream->oldest = stream->first ? stream->first->ticket : UINT64_MAX;
         pthread_cond_broadcast(&execution->work_done);

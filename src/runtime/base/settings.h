@@ -86,6 +86,8 @@
     X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
       "seed of interleaving, garbage and random order")                                            \
     X(EMULATED_WEAK, "SYMM_EMULATED_WEAK", "0|1", "0", "1: weakly ordered memory, as on GPUs")     \
+    X(EMULATED_EARLY, "SYMM_EMULATED_EARLY", "0|1", "0",                                           \
+      "1: programmatic dependent launches begin early")                                            \
     X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \
       "order of multimem reductions")                                                              \
     X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "",                                         \

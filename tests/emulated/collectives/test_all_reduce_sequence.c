@@ -307,26 +307,37 @@ out:
 
 /* ---- Slow kernels on both sides ---- */
 
-/*
- * The emulated driver starts no kernel before the one ahead of it has ended, so here this shows the
- * order of what is enqueued; on GPUs it shows what programmatic dependent launch promises.
- */
-TEST_LOOP(sequence, slow_producers_and_consumers_are_waited_for, 0, 3)
+static void run_chain(int nranks, int turns, bool early)
 {
     struct rank_report reports[4];
     int nbuilt = 0;
     struct chain chain = {.variants = every,
                           .nvariants = NEVERY,
-                          .count = _i % 2 ? 700 : 100,
-                          .turns = 16,
-                          .spin = 300,
+                          .count = nranks % 2 ? 700 : 100,
+                          .turns = turns,
+                          .eager = early,
+                          .spin = early ? 60 : 20,
                           .image = &test_kernels};
     setenv("SYMM_STAGING_BYTES", "16K", 1);
-    ranks_run(2 + _i, RANKS_AS_PROCESSES, chain_run, &chain, reports, 100);
-    ranks_assert_ok(reports, 2 + _i);
+    setenv("SYMM_EMULATED_EARLY", early ? "1" : "0", 1);
+    setenv("SYMM_CHECK", early ? "0" : "1", 1);
+    ranks_run(nranks, RANKS_AS_PROCESSES, chain_run, &chain, reports, 100);
+    ranks_assert_ok(reports, nranks);
     for (int v = 0; v < NEVERY; v++)
         nbuilt += collective_built(every[v].algo);
     ck_assert_int_eq(reports[0].value[0], nbuilt);
+}
+
+/* Each kernel begins when the one ahead of it has ended: the order of what is enqueued. */
+TEST_LOOP(sequence, slow_producers_and_consumers_are_waited_for, 0, 3)
+{
+    run_chain(2 + _i, 16, false);
+}
+
+/* Each kernel begins early: a call takes its input, and lets its output be taken, in time. */
+TEST_LOOP(sequence, kernels_that_begin_early_are_waited_for, 0, 3)
+{
+    run_chain(2 + _i, 3, true);
 }
 
 /* ---- The group's memory ---- */

@@ -170,6 +170,36 @@ static void hand_probe(const void *args)
     }
 }
 
+/* Allows the next kernel to begin if value is not 0, then waits for *go, and stores to ptr. */
+static void hand_lead(const void *args)
+{
+    const struct hand_args *a = args;
+    if (a->value)
+        ops->pdl(SYMM_EMULATED_PDL_RELEASE);
+    hand_spin(args);
+    *(uint32_t *)a->ptr = a->value;
+}
+
+/* Begins, waits for the kernel before it, and appends the value at ptr to out. */
+static void hand_follow(const void *args)
+{
+    const struct hand_args *a = args;
+    atomic_fetch_add(a->started, 1);
+    ops->pdl(SYMM_EMULATED_PDL_RELEASE);
+    ops->pdl(SYMM_EMULATED_PDL_WAIT);
+    a->out[atomic_fetch_add(a->most, 1)] = (*(uint32_t *)a->ptr)++;
+}
+
+/* Reads the word at ptr before and after the kernel before it has ended, into out[0] and out[1]. */
+static void hand_reread(const void *args)
+{
+    const struct hand_args *a = args;
+    ops->read(a->ptr, sizeof *a->out, &a->out[0], 0);
+    atomic_fetch_add(a->started, 1);
+    ops->pdl(SYMM_EMULATED_PDL_WAIT);
+    ops->read(a->ptr, sizeof *a->out, &a->out[1], 0);
+}
+
 static void hand_fault(const void *args)
 {
     const struct hand_args *a = args;
@@ -221,6 +251,9 @@ static void hand_leap(const void *args)
     X(append, 32)                                                                                  \
     X(touch, 1024)                                                                                 \
     X(probe, 32)                                                                                   \
+    X(lead, 32)                                                                                    \
+    X(follow, 32)                                                                                  \
+    X(reread, 32)                                                                                  \
     X(fault, 32)                                                                                   \
     X(diverge, 32)                                                                                 \
     X(dive, 32)                                                                                    \

@@ -76,6 +76,7 @@ AT(struct symm_emulated_ops, home, 48);
 AT(struct symm_emulated_ops, fault, 56);
 AT(struct symm_emulated_ops, dynamic_shared, 104);
 AT(struct symm_emulated_ops, clock_ns, 112);
+AT(struct symm_emulated_ops, pdl, 120);
 _Static_assert(sizeof(struct symm_emulated_ops) >= 128, "the driver's functions");
 
 TEST_GROUP(kernels, 20);
