@@ -70,9 +70,10 @@ typedef enum symm_strategy {
  *     TRACE      kernels record events: see symm_matmul_trace(). A run takes longer. Its bits are
  *                the same.
  *     ANY_ORDER  sums may be added in any order: over ranks it may change from run to run, over k
- *                from product to product. Only the error bound below holds. cuBLASLt's algorithm
- *                is then the fastest of its first 8, by trials in symm_matmul_create(), and AUTO
- *                counts with its measured time. Not with SAME_BITS.
+ *                from product to product. Only the error bound below holds. With multicast the
+ *                switch may add, on three ranks or more also beside a FUSED product. cuBLASLt's
+ *                algorithm is the fastest of its first 8, by trials in symm_matmul_create(), and
+ *                AUTO counts with its measured time. Not with SAME_BITS.
  *     CONSTANT_B b does not change while runs are enqueued, as weights do not. A run may read b
  *                before the kernel in front of it on its stream has ended. Copies to b must have
  *                ended when a run is enqueued, or launched with a graph. The bits are the same.
@@ -155,7 +156,8 @@ typedef struct symm_matmul symm_matmul;
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, m rounded up
  *         to a multiple of nranks, rows to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE:
  *         also a rank's rows of d, unless a collective makes the sums. A FUSED one without c, bias
- *         and activation, on two ranks or of few rows: 2 nranks times the partial sums. Where a
+ *         and activation, on two ranks or of few rows: 2 nranks times the partial sums; where the
+ *         switch adds beside the product: the partial sums, and all rows of d. Where a
  *         collective makes sums, in either kind, the group also gets full staging areas if they are
  *         faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns. A product that uses
  *         cuBLASLt has up to 32 MiB of device memory, after an all-gather up to the size of A more,

@@ -111,6 +111,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
                                         .split = true,
                                         .cublas_us = cublas_us(parts, nparts),
                                         .only_sums = true,
+                                        .multicast = !symm_multicast_off(m->group),
                                         .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
     struct symm_problem most_k = m->problem;
@@ -137,7 +138,8 @@ static symm_status suit_cublas_to_plan(struct symm_matmul *m)
     const bool had = m->cublas != NULL, by_ranks = m->plan.strategy == SYMM_STRATEGY_PIPELINED;
     struct symm_problem product;
 
-    if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D && !m->plan.collective)
+    if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D && !m->plan.collective &&
+        m->plan.sums != SYMM_SUMS_BANDS)
         return SYMM_OK;
     symm__cublas_release(m->cublas);
     m->cublas = NULL;

@@ -154,10 +154,11 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
  * ranks' multipliers differ, or by SYMM_MATMUL_ENGINE_BYTES.
  */
 static const struct symm_multiplier multipliers[] = {
-    {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, false, true},
-    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, false, false},
-    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES, true, false},
-    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, false, false},
+    {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, 1 << SYMM_SUMS_PACKS},
+    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, 0},
+    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES,
+     1 << SYMM_SUMS_PARTS | 1 << SYMM_SUMS_BANDS},
+    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, 0},
 };
 
 void symm__matmul_choose(struct symm_matmul_run *run)
@@ -169,7 +170,7 @@ void symm__matmul_choose(struct symm_matmul_run *run)
 
 bool symm__matmul_adds(const struct symm_matmul_run *run)
 {
-    return run->m->plan.packs ? run->multiplier->adds_packs : run->multiplier->adds_parts;
+    return run->multiplier->adds >> run->m->plan.sums & 1;
 }
 
 symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_step, int last_step)
@@ -189,7 +190,7 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .view = m->transport.view,
     };
 
-    if (!m->plan.packs || symm__matmul_adds(run))
+    if (m->plan.sums != SYMM_SUMS_PACKS || symm__matmul_adds(run))
         symm__collect_parts(&m->collect, &run->problem, symm__matmul_adds(run), &args.parts);
     if (m->plan.strategy == SYMM_STRATEGY_FUSED)
         args.arrivals = symm__transport_arrivals(&m->transport); /* else the rows have arrived */

@@ -60,14 +60,14 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote);
 struct symm_multiplier {
     bool (*suits)(const struct symm_matmul_run *run);
     symm_status (*enqueue)(const struct symm_matmul_run *run, const symm_product_args *args);
-    uint32_t sender_nbytes;      /* see symm_round */
-    bool adds_parts, adds_packs; /* it can: see symm_parts */
+    uint32_t sender_nbytes; /* see symm_round */
+    uint32_t adds;          /* the ways of sums that it can be a part of: bits 1 << symm_sums */
 };
 
 /* Picks the first multiplier that suits the run's problem and shards. */
 void symm__matmul_choose(struct symm_matmul_run *run);
 
-/* Whether the run's multiplier can add the parts or packs that the plan has. */
+/* Whether the run's multiplier can do its part of the sums that the plan has: see symm_parts. */
 bool symm__matmul_adds(const struct symm_matmul_run *run);
 
 /* Enqueues the products with the shards of steps [first_step, last_step). */

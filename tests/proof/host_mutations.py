@@ -30,7 +30,7 @@ TESTS = {
                "emulated/test_(multicast|misuse|context|group|exchange|place|faults)$"],
     "plan": ["unit/test_(plan|choice|copy_engine)$",
              "emulated/test_(collectives/.*|bad_collectives/.*|packets|tuning)$"],
-    "collect/": ["unit/test_matmul_sums$", "emulated/test_matmul_(collect|sums|packs|faults)$"],
+    "collect/": ["unit/test_matmul_sums$", "emulated/test_matmul_(collect|sums|packs|bands|faults)$"],
     "operation": ["unit/test_cublas$", "emulated/test_matmul_faults$"],
     "matmul": ["unit/test_(cublas|matmul_plan)$", "emulated/test_matmul_(sums|packs)$"],
 }

@@ -207,6 +207,7 @@ PARTS = ["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_p
          "collect_parts"]
 # The same of packs, which only fused all-reduces of few rows have.
 PACKS = ["sum_packs.cuh", "collect_packs", "put_sums"]
+BANDS_WORLDS = [(3, 384, 40), (4, 384, 60), (3, 384, 100)]  # two ranks have parts instead
 PAIR_WORLDS = [(2, 384, 20), (2, 384, 100)]  # only two ranks have parts
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
@@ -389,6 +390,8 @@ def judge(program, number, site):
                         ["hopper_reduce_scatter", "hopper_all_reduce"])
     if site["file"] in PACKS or site["function"] in PACKS:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_packs"])
+    if site["file"] == "sum_bands.cuh":
+        return judge_in(BANDS_WORLDS * ATTEMPTS, program, number, ["hopper_bands"])
     if site["file"] in PIPELINE:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
     inline = site["file"] in INLINE

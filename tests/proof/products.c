@@ -200,6 +200,7 @@ static bool create(struct stage *st, const struct protocol *protocol, struct pro
 {
     symm_matmul_desc desc = {.kind = (symm_matmul_kind)protocol->product,
                              .strategy = (symm_strategy)protocol->algo,
+                             .flags = protocol->any_order ? SYMM_MATMUL_ANY_ORDER : 0,
                              .nb = p->nb,
                              .a = p->a.t,
                              .gathered_a = p->gathered.t};
@@ -354,6 +355,19 @@ bool products_packs(struct stage *st, const struct protocol *protocol, struct dr
     e.pad = draw_below(draw, 4) ? 0 : draw_below(draw, 2) ? 1 : st->self->rank % 2;
     p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
     p.rounds += 3; /* slots are used again */
+    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+bool products_bands(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct collected_extents e = {.l = 1,
+                                  .m = 1 + draw_below(draw, HOPPER_ROWS_MAX),
+                                  .k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8)),
+                                  .n = {8 * (1 + draw_below(draw, 40)), 8}};
+    struct product p;
+
+    e.pad = draw_below(draw, 4) ? 0 : draw_below(draw, 2) ? 1 : st->self->rank % 2;
+    p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

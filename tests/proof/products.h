@@ -9,6 +9,8 @@
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
 /* The same of data that suit the Hopper kernel. */
 bool products_hopper(struct stage *st, const struct protocol *p, struct draw *draw);
+/* All-reduces whose sums the switch makes beside the product, or of some ranks behind it. */
+bool products_bands(struct stage *st, const struct protocol *p, struct draw *draw);
 /* All-reduces of few rows, of data that suit it on all ranks, on some, or on none. */
 bool products_packs(struct stage *st, const struct protocol *p, struct draw *draw);
 /*

@@ -17,6 +17,7 @@ struct protocol {
     bool multicast; /* needs it */
     bool ends;      /* leaves its group dead */
     bool wide;      /* runs in the worlds of STAGE_WIDE threads a block, where no other does */
+    bool any_order; /* sums may be added in any order */
     bool whole_k;   /* without the kernel that splits k: few tiles have parts of sums, too */
 };
 

@@ -105,7 +105,7 @@ template <symm_redop OP, typename T> SYMM_DEV T combine(T a, T b)
 
 /* Reduces the replicas in the driver's order and rounds once. */
 template <symm_redop OP> struct multimem_load {
-    template <typename T> static bits16 of(const T *p)
+    template <typename T> SYMM_DEV_IN_CLASS static bits16 of(const T *p)
     {
         typedef arithmetic<T> how;
         constexpr int N = 16 / sizeof(T);

@@ -4,6 +4,7 @@
 #include <symm/names.h>
 #include "ids.h"
 #include "matmul/kernels/sm90_tiles.h"
+#include "matmul/kernels/tile_order.h"
 #include "matmul/plan/dense.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/model.h"
@@ -16,7 +17,7 @@
 
 SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
-enum { WARP = 32, THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
+enum { WARP = 32, THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256, BAND_BLOCKS_OF_SM = 2 };
 
 /* ---------------------------------------------------------------------------------- the layout */
 
@@ -94,7 +95,24 @@ static void append_slots(struct layout *layout, const struct symm_collect *c,
 /* Whether runs use two sets of slots alternately. */
 static bool has_sets(const struct symm_collect *c)
 {
-    return c->plan->parts || c->plan->packs;
+    return c->plan->sums == SYMM_SUMS_PARTS || c->plan->sums == SYMM_SUMS_PACKS;
+}
+
+static bool has_bands(const struct symm_collect *c)
+{
+    return c->plan->sums == SYMM_SUMS_BANDS;
+}
+
+/* Whether the switch can reach the whole workspace. */
+static bool is_bound(const struct symm_collect *c, const struct layout *layout)
+{
+    const struct symm_context *ctx = c->group->ctx;
+
+    return has_bands(c) && c->workspace &&
+           symm__multicast_covers(
+               c->group->mc,
+               (uint64_t)(c->workspace - symm__memory_window(ctx->memory, ctx->join.rank)),
+               layout->nbytes);
 }
 
 /* The same on all ranks: with the rows and columns of the rank that has most. */
@@ -107,14 +125,15 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
             layout.of_rank[i] = append_dense(&layout, c->workspace, p, i);
             continue;
         }
-        if (c->plan->sink == SYMM_TO_D && !c->plan->packs)
+        if (c->plan->sink == SYMM_TO_D && c->plan->sums != SYMM_SUMS_PACKS)
             append_results(&layout, c, p, i);
         else
             append_slots(&layout, c, p, i);
         if (p->kind == SYMM_MATMUL_ALL_REDUCE && !has_sets(c))
             layout.sums[i] =
                 append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
-                             symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
+                             has_bands(c) ? p->m : symm__rows_of_rank(p->m, p->collect_nranks, 0),
+                             p->d[i].columns);
     }
     layout.set_nbytes = layout.nbytes;
     if (has_sets(c))
@@ -148,7 +167,7 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
     }
     if (!symm__kind_reduces(p->kind))
         return;
-    out->alpha = c->plan->collective ? p->alpha : 1;
+    out->alpha = c->plan->collective || has_bands(c) ? p->alpha : 1;
     out->beta = 0;
     out->activation = SYMM_NONE;
 }
@@ -158,8 +177,8 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 /* Channels, and tiles that may be late: of the owner that has most rows. */
 static uint64_t most_tiles(const struct symm_collect *c)
 {
-    return symm__tiles_of_owner(c->problem, c->plan->sink, 0, SYMM_WGMMA_ROWS,
-                                symm__wgmma_shapes[c->plan->shape].columns);
+    return symm__tiles_of_owner(c->problem, has_bands(c) ? SYMM_TO_ALL : c->plan->sink, 0,
+                                SYMM_WGMMA_ROWS, symm__wgmma_shapes[c->plan->shape].columns);
 }
 
 /* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
@@ -183,21 +202,37 @@ static bool are_plain_sums(const struct symm_collect *c, const struct symm_probl
     return all;
 }
 
+/* Whether the product can store its results as the way of the sums wants them. */
+static bool suits_sums(const struct symm_collect *c, const struct symm_problem *p)
+{
+    bool narrow = true;
+
+    if (c->plan->sums == SYMM_SUMS_PARTS)
+        return are_plain_sums(c, p);
+    for (int i = 0; i < p->nb; i++)
+        narrow = narrow && p->partial[i] != SYMM_FLOAT32;
+    return narrow || c->plan->sums == SYMM_SUMS_PACKS;
+}
+
 void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
                          symm_parts *out)
 {
+    const struct symm_tile_shape *shape = &symm__wgmma_shapes[c->plan->shape];
+
     *out = (symm_parts){.pad = NULL};
-    if (!has_sets(c))
+    if (c->plan->sums == SYMM_SUMS_COLLECTED)
         return;
     const struct layout layout = lay_out(c, p);
 
     out->pad = c->pad;
     out->state = c->state;
-    out->set_nbytes = layout.set_nbytes;
-    out->all_own = c->plan->sink == SYMM_TO_ALL;
-    out->columns = symm__wgmma_shapes[c->plan->shape].columns;
-    out->packs = c->plan->packs;
-    out->beside = can_add && (c->plan->packs || are_plain_sums(c, p));
+    out->set_nbytes = has_sets(c) ? layout.set_nbytes : 0;
+    out->all_own = c->plan->sink == SYMM_TO_ALL || has_bands(c);
+    out->columns = shape->columns;
+    out->sums = c->plan->sums;
+    out->band_rows = SYMM_BAND * SYMM_WGMMA_ROWS * shape->cluster;
+    out->by_switch = is_bound(c, &layout);
+    out->beside = can_add && suits_sums(c, p);
     for (int i = 0; i < p->nb; i++) {
         out->slots[i] = layout.of_rank[i];
         out->slot_nbytes[i] = layout.slot_nbytes[i];
@@ -206,19 +241,32 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
 
 /* ----------------------------------------------------------------------------------- its memory */
 
-/* Grids have at most a block per SM. */
+/* Of bands: on each SM that the product leaves free. */
+static uint32_t band_blocks(const struct symm_collect *c)
+{
+    return c->plan->comm_sms * BAND_BLOCKS_OF_SM;
+}
+
+/* A channel for each tile, and with bands for each block. Other grids have a block an SM. */
 static int nchannels(const struct symm_collect *c)
 {
-    if (c->plan->packs)
+    switch (c->plan->sums) {
+    case SYMM_SUMS_PACKS:
         return 1;
-    if (c->plan->parts)
+    case SYMM_SUMS_PARTS:
         return (int)most_tiles(c);
-    return c->group->ctx->agreed.nsms;
+    case SYMM_SUMS_BANDS:
+        return (int)(most_tiles(c) + band_blocks(c));
+    default:
+        return c->group->ctx->agreed.nsms;
+    }
 }
 
 static uint64_t state_nbytes(const struct symm_collect *c)
 {
-    return sizeof(symm_parts_state) + (c->plan->packs ? 0 : most_tiles(c)) * sizeof(symm_part_tile);
+    const uint64_t nlate = c->plan->sums == SYMM_SUMS_PARTS ? most_tiles(c) : 0;
+
+    return sizeof(symm_parts_state) + nlate * sizeof(symm_part_tile);
 }
 
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c)
@@ -236,7 +284,7 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
         return symm__sums_provide(call, p);
     TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
-    if (has_sets(c)) {
+    if (c->plan->sums != SYMM_SUMS_COLLECTED) {
         TRY(symm__call_alloc(call, owner, state_nbytes(c), &block));
         c->state = block;
     }
@@ -277,7 +325,7 @@ symm_status symm__collect_prepare(struct symm_call *call, const struct symm_coll
         return symm__side_stream_take(call, SYMM_URGENT, &side);
     if (c->state)
         TRY(clear_state(c->group->ctx, c->state));
-    if (c->plan->packs)
+    if (c->plan->sums == SYMM_SUMS_PACKS)
         TRY(free_slots(c));
     st = symm__pad_clear(c->group, c->pad, nchannels(c));
 out:
@@ -336,8 +384,9 @@ static uint64_t packs_of(const struct symm_collect *c, const struct symm_problem
                                                  : p->d[i].columns),
                            PACK_ELEMENTS);
     return across * (uint64_t)p->l *
-           (uint64_t)(by_columns || c->plan->packs ? p->m
-                                                   : symm__rows_of_owner(p, c->plan->sink, 0));
+           (uint64_t)(by_columns || c->plan->sums == SYMM_SUMS_PACKS
+                          ? p->m
+                          : symm__rows_of_owner(p, c->plan->sink, 0));
 }
 
 /*
@@ -352,6 +401,17 @@ static symm_status launch_late_parts(struct symm_call *call, const struct symm_c
                              WARP, true, args);
 }
 
+/* Beside a product that signals its tiles, else behind it. */
+static symm_status launch_bands(struct symm_call *call, const struct symm_collect *c,
+                                const symm_collect_args *args)
+{
+    const uint32_t threads =
+        (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads);
+
+    return symm__call_launch(call, SYMM_KERNEL_matmul_sum_bands, band_blocks(c), threads,
+                             args->product.parts.beside, args);
+}
+
 static symm_status launch(struct symm_call *call, const struct symm_collect *c,
                           const struct symm_problem *p, bool can_add)
 {
@@ -361,7 +421,9 @@ static symm_status launch(struct symm_call *call, const struct symm_collect *c,
                    blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(c, p), threads),
                                                 (uint64_t)c->group->ctx->agreed.nsms);
 
-    if (args.product.parts.packs && args.product.parts.beside)
+    if (has_bands(c))
+        return launch_bands(call, c, &args);
+    if (c->plan->sums == SYMM_SUMS_PACKS && args.product.parts.beside)
         return SYMM_OK; /* the product has made D */
     if (args.product.parts.beside)
         return launch_late_parts(call, c, &args);

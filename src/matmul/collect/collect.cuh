@@ -468,7 +468,7 @@ SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
  */
 SYMM_DEV void collect_all_reduce(const symm_collect_args &a)
 {
-    if (a.product.parts.packs)
+    if (a.product.parts.sums == SYMM_SUMS_PACKS)
         return collect_packs(a);
     if (a.product.parts.pad)
         return collect_parts(a);

@@ -69,31 +69,41 @@ typedef struct symm_parts_state {
     uint32_t reserved;
 } symm_parts_state; /* late[] follows: symm_part_tile */
 
+/* The ways to make the sums of a product's results over ranks. */
+typedef enum symm_sums {
+    SYMM_SUMS_COLLECTED, /* by the collecting kernel, between barriers */
+    SYMM_SUMS_PARTS,     /* by products of two ranks, tile by tile: see sum_parts.cuh */
+    SYMM_SUMS_PACKS,     /* by products of few rows: see sum_packs.cuh */
+    SYMM_SUMS_BANDS      /* by the switch, beside the products: see sum_bands.cuh */
+} symm_sums;
+
 /*
- * Sums of two ranks. A rank's results for an owner's tile are its part of that tile's sum. A signal
- * on the tile's channel tells the owner that the other rank's part is in its slot. Signals are
- * counted, not taken: run i has the i-th of each channel.
+ * Sums that a product makes, or a kernel beside it. With PARTS a rank's results for an owner's tile
+ * are its part of that tile's sum. A signal on the tile's channel tells the owner that the other
+ * rank's part is in its slot. With BANDS it tells this rank's own kernel beside the product that
+ * the tile is stored. Signals are counted, not taken: run i has the i-th of each channel.
  *
- * Both ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
- *
- * With `packs`, sums of any number of ranks: see sum_packs.cuh.
+ * All ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
  */
 typedef struct symm_parts {
-    symm_signal_pad *pad; /* a channel for each tile; NULL: the collecting kernel has barriers */
+    symm_signal_pad *pad; /* NULL: the sums are collected */
     symm_parts_state *state;
     uint64_t set_nbytes;                     /* from the slots of one set to those of the other */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
     symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
     int32_t columns;                         /* of a tile */
-    uint32_t all_own; /* both ranks own all rows; else each row has one owner */
+    uint32_t all_own; /* all ranks own all rows; else each row has one owner */
     /*
      * The product stores this rank's parts in D, not in its slot, signals the other rank's parts
      * tile by tile, and adds those of the other rank that come in time. Else the kernel behind the
      * product signals and adds all parts. With packs, the product sends and adds all of them, or
-     * the kernel behind it does.
+     * the kernel behind it does. With bands, the product signals its tiles, or the kernel does,
+     * which then comes behind it.
      */
     uint32_t beside;
-    uint32_t packs; /* the ranks send each other packs, which are their own signals */
+    uint32_t sums;      /* symm_sums */
+    int32_t band_rows;  /* with bands: the rows of the product's bands of tiles */
+    uint32_t by_switch; /* with bands: the memory is bound to the multicast object */
 } symm_parts;
 
 /* A product, or its part with the rows of steps [first_step, last_step): see rows_of_step(). */

@@ -1,15 +1,14 @@
 /*
  * The work of a block and its order: one step after the other. Shards come in the order of their
- * arrival, so that a block waits as late as possible. Within a step, bands of BAND rows of tiles,
- * each through all columns: the tiles of one wave then share rows of A and columns of B in L2.
+ * arrival, so that a block waits as late as possible. Within a step, bands of SYMM_BAND rows of
+ * tiles, each through all columns: the tiles of one wave then share rows of A and columns of B in
+ * L2.
  */
 #ifndef SYMM_MATMUL_SCHEDULE_CUH
 #define SYMM_MATMUL_SCHEDULE_CUH
 
 #include "shards.cuh"
 #include "tile_order.h"
-
-enum { BAND = 8 /* rows of tiles */ };
 
 /*
  * Rows [row, row + rows) of a shard's batch times columns [column, column + columns) of product. If
@@ -99,9 +98,9 @@ template <int ROWS, int COLUMNS> struct schedule {
                                    int32_t index) const
     {
         const int32_t of_batch = down * columns, in_batch = index % of_batch,
-                      band = in_batch / (BAND * columns), top = band * BAND,
-                      height = min((int32_t)BAND, down - top), in_band = in_batch - top * columns,
-                      row = top + in_band % height;
+                      band = in_batch / (SYMM_BAND * columns), top = band * SYMM_BAND,
+                      height = min((int32_t)SYMM_BAND, down - top),
+                      in_band = in_batch - top * columns, row = top + in_band % height;
         int32_t column = in_band / height;
         tile t = {
             s.shard, index / of_batch, row * ROWS, min((int32_t)ROWS, s.rows - row * ROWS), 0, 0,

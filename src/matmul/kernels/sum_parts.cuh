@@ -53,6 +53,17 @@ SYMM_DEV bool is_others(const symm_product_args &a, const tile &t)
     return a.parts.all_own || t.shard != a.view.rank;
 }
 
+SYMM_DEV bool has_parts(const symm_product_args &a)
+{
+    return a.parts.sums == SYMM_SUMS_PARTS;
+}
+
+/* The rank with which this one exchanges signals about tiles. With bands, itself. */
+SYMM_DEV int32_t partner(const symm_product_args &a)
+{
+    return has_parts(a) ? other_rank(a.view) : a.view.rank;
+}
+
 /* The rows of an owner's sums. */
 SYMM_DEV int32_t rows_of_owner(const symm_product_args &a, int32_t owner)
 {
@@ -95,12 +106,12 @@ SYMM_DEV int32_t channel_of_part(const symm_product_args &a, const symm_part_til
 /* -------------------------------------------------------------------------------------- signals */
 
 /*
- * Tells the other rank that the part of its tile is in its slot. One thread, after all stores of
- * the part.
+ * Tells the partner that the part of its tile is in its slot, or that the tile is stored. One
+ * thread, after all stores of the part.
  */
 SYMM_DEV void signal_part(const symm_product_args &a, const tile &t)
 {
-    const int32_t owner = other_rank(a.view);
+    const int32_t owner = partner(a);
 
     symm_dev_signal(a.view, a.parts.pad,
                     channel_of_tile(a, owner, t.product, t.batch, t.row, t.column), owner);
@@ -116,10 +127,10 @@ SYMM_DEV bool has_part(const symm_product_args &a, int32_t channel, uint32_t run
     return (int32_t)(arrived - runs - 1) >= 0;
 }
 
-/* Waits for it. Returns after an abort, too. */
+/* Waits for it, or with bands for this rank's own tile. Returns after an abort, too. */
 SYMM_DEV void await_part(const symm_product_args &a, int32_t channel, uint32_t runs)
 {
-    const int32_t from = other_rank(a.view);
+    const int32_t from = partner(a);
     symm_signal_cell *cell = symm_detail::signal_cell(a.view, a.parts.pad, channel, from);
     uint32_t word;
 

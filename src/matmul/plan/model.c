@@ -147,7 +147,7 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     for (int i = 0; i < NSHAPES; i++) {
         const struct symm_tile_shape *shape = &symm__wgmma_shapes[i];
         const double us = product_us(p, plan, shape, first_step, last_step);
-        if (us < least && (!plan->parts || shape->columns % SYMM_WGMMA_LINE == 0)) {
+        if (us < least && (!symm__signals_tiles(plan) || shape->columns % SYMM_WGMMA_LINE == 0)) {
             least = us;
             best = i;
         }

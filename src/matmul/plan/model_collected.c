@@ -91,6 +91,21 @@ static double parts_product_us(const struct symm_matmul_limits *limits,
            parts_us;
 }
 
+/*
+ * A product with sums by the switch beside it: each rank's results are read once, and the sums
+ * arrive once. Never measured: with the figures of parts.
+ */
+static double bands_product_us(const struct symm_matmul_limits *limits,
+                               const struct symm_problem *p, int64_t columns,
+                               const struct symm_matmul_plan *plan, const struct volume *v)
+{
+    const double sent = v->results + v->d / v->nranks;
+
+    return fmax(symm__model_fused_us(limits, p, columns, plan),
+                sent_us + sent / parts_sent_bytes_per_us) +
+           parts_us;
+}
+
 /* A product that sends and adds packs of sums. */
 static double packs_product_us(const struct symm_matmul_limits *limits,
                                const struct symm_problem *p, int64_t columns,
@@ -125,9 +140,11 @@ double symm__model_collected_us(const struct symm_matmul_limits *limits,
 
     switch (plan->strategy) {
     case SYMM_STRATEGY_FUSED:
-        if (plan->packs)
+        if (plan->sums == SYMM_SUMS_PACKS)
             return packs_product_us(limits, p, columns, plan, &v);
-        if (plan->parts && limits->wgmma)
+        if (plan->sums == SYMM_SUMS_BANDS)
+            return bands_product_us(limits, p, columns, plan, &v);
+        if (plan->sums == SYMM_SUMS_PARTS && limits->wgmma)
             return parts_product_us(limits, p, columns, plan, &v);
         return fused_product_us(limits, p, columns, plan, &v) + collect_slots_us(p, &v);
     case SYMM_STRATEGY_PIPELINED:

@@ -25,6 +25,7 @@ struct symm_matmul_limits {
     bool wgmma;            /* at least one rank may use the Hopper kernel */
     bool split;            /* all ranks may use the kernel that splits k */
     bool only_sums;        /* on all ranks: see symm__only_sums() */
+    bool multicast;        /* the group has it */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
     double sums_us;
     /* Copy engines send shards of at least this, in chunks of at least this; 0: by estimate. */
@@ -46,13 +47,15 @@ struct symm_matmul_plan {
     uint32_t blocks, threads;    /* of the product */
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
-    bool parts;                  /* the product adds parts of sums: see symm_parts */
-    bool packs;                  /* the kernel that splits k sends and adds packs of sums */
-    int shape;                   /* with parts: the index of the Hopper kernel's tile shape */
+    symm_sums sums;              /* of a product whose results are collected */
+    int shape; /* of tiles that are signalled: the index of the Hopper kernel's tile shape */
     struct symm_split split;
     int64_t ld; /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };
+
+/* Whether the product's tiles are signalled one by one: all ranks have the same tiles then. */
+bool symm__signals_tiles(const struct symm_matmul_plan *plan);
 
 /* Elements from one row of a workspace to the next. */
 int64_t symm__matmul_ld(int32_t k);

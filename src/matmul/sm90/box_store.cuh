@@ -56,7 +56,7 @@ template <int ACCUMULATORS> struct boxed_store : deferred_store<ACCUMULATORS> {
         row = t.row + warp_row();
         batch = t.batch;
         stays = is_own(a, t);
-        leaves = is_others(a, t);
+        leaves = has_parts(a) && is_others(a, t);
         second_set = set != 0;
     }
 

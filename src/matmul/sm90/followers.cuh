@@ -3,6 +3,9 @@
  * from one stored tile to the next. One signals the tiles that the other rank owns. The other one
  * adds the other rank's parts to the tiles that this rank owns, in D. No thread waits long for the
  * other rank: tiles whose part does not come in time are left to the kernel behind the product.
+ *
+ * With bands, the first one signals all tiles to this rank's kernel beside the product, and the
+ * other one adds nothing.
  */
 #ifndef SYMM_MATMUL_SM90_FOLLOWERS_CUH
 #define SYMM_MATMUL_SM90_FOLLOWERS_CUH
@@ -115,7 +118,7 @@ SYMM_DEV void signal_tiles(const symm_wgmma_args &args, typename S::barriers &ba
 
     for (; at.todo.next(&at.w); at.n++) {
         at.await(bars);
-        if (at.w.t.rows > 0 && is_others(a, at.w.t))
+        if (at.w.t.rows > 0 && (!has_parts(a) || is_others(a, at.w.t)))
             signal_part(a, at.w.t);
         mbarrier_arrive_here(&bars.followed[at.slot()]);
     }
@@ -147,7 +150,7 @@ template <typename S> struct adder {
 
         for (; at.todo.next(&at.w); at.n++) {
             const tile &t = at.w.t;
-            if (t.rows == 0 || !is_own(args.product, t))
+            if (t.rows == 0 || !has_parts(args.product) || !is_own(args.product, t))
                 at.await(bars);
             else if (at.is_last())
                 add_last(t, at);

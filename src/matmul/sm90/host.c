@@ -231,17 +231,24 @@ static symm_status describe_slots(const struct symm_driver *drv, const struct sy
     return encode(drv, (symm_dtype)slot->dtype, &slots, CU_TENSOR_MAP_SWIZZLE_128B, out);
 }
 
+/* The results of product i, in boxes as a warp stores them. */
+static symm_status describe_results(const struct symm_driver *drv, const struct symm_operand *d,
+                                    int32_t rows, symm_tensor_map *out)
+{
+    const struct symm_lines lines = symm__lines_of(&d->matrix, true, rows, d->columns, d->l);
+
+    return describe(drv, (symm_dtype)d->matrix.dtype, &lines, SYMM_WGMMA_BOX_ROWS, out);
+}
+
 /* D, which gets the sums of product i, and the slots of its parts. */
 static symm_status describe_parts(const struct symm_driver *drv, const struct symm_problem *p,
                                   int i, symm_wgmma_args *args)
 {
     const symm_product_args *a = &args->product;
-    const symm_matrix *d = &p->d[i].matrix;
-    const struct symm_lines lines =
-        symm__lines_of(d, true, symm__rows_of_owner(p, a->sink, p->collect_rank), p->n[i], p->l);
     symm_status st;
 
-    TRY(describe(drv, (symm_dtype)d->dtype, &lines, SYMM_WGMMA_BOX_ROWS, &args->d[i]));
+    TRY(describe_results(drv, &p->d[i], symm__rows_of_owner(p, a->sink, p->collect_rank),
+                         &args->d[i]));
     TRY(describe_slots(drv, p, i, a, p->collect_rank, &args->slots[i]));
     st = describe_slots(drv, p, i, a, 1 - p->collect_rank, &args->others[i]);
 out:
@@ -253,8 +260,9 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
     const struct symm_driver *drv = call->group->ctx->drv;
-    const int at =
-        plan->parts ? plan->shape : symm__model_shape(p, plan, args->first_step, args->last_step);
+    const int at = symm__signals_tiles(plan)
+                       ? plan->shape
+                       : symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
     const uint32_t cluster = (uint32_t)shape->cluster,
                    shared_nbytes = args->parts.beside ? SYMM_WGMMA_SHARED_NBYTES
@@ -268,7 +276,8 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, shape->cluster, &all));
     for (int i = 0; i < p->nb && args->parts.beside; i++)
-        TRY(describe_parts(drv, sums, i, &all));
+        TRY(args->parts.sums == SYMM_SUMS_BANDS ? describe_results(drv, &p->d[i], p->m, &all.d[i])
+                                                : describe_parts(drv, sums, i, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
                                    plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
                                    shared_nbytes, false, &all);
@@ -315,7 +324,7 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
                            .constant_b = p->constant_b};
     symm_status st;
 
-    if (args->parts.packs)
+    if (args->parts.sums == SYMM_SUMS_PACKS)
         describe_sums(sums, &all.product);
     TRY(describe_a(drv, p, all.rows_loaded, &all));
     for (int i = 0; i < p->nb; i++)

@@ -232,7 +232,7 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
     __shared__ pack_run run;
     const pack_sums sums = {args.product, run};
-    const bool packs = args.product.parts.packs != 0;
+    const bool packs = args.product.parts.sums == SYMM_SUMS_PACKS;
     const uint32_t warp = sm90::warp_number();
     float d[S::ACCUMULATORS] = {};
 

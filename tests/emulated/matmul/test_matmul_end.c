@@ -66,6 +66,22 @@ TEST_LOOP(end, the_others_are_told_while_packs_are_missing, 0, 4)
     lose_in_time(loss, 0);
 }
 
+/* While blocks beside the product, or behind it, wait for those of the other ranks. */
+TEST_LOOP(end, the_others_are_told_while_bands_are_missing, 0, 4)
+{
+    struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 2};
+
+    setenv("SYMM_MATMUL_SPLIT", "0", 1);
+    setenv("SYMM_EMULATED_EARLY", _i < 2 ? "1" : "0", 1);
+    loss.c.kind = SYMM_MATMUL_ALL_REDUCE;
+    loss.c.strategy = SYMM_STRATEGY_FUSED;
+    loss.c.any_order = true;
+    loss.c.has_c = loss.c.has_bias = loss.c.gathered = false;
+    loss.c.beta = NULL;
+    loss.c.n[0] = loss.c.n[1] = 64;
+    lose_in_time(loss, 0);
+}
+
 TEST_LOOP(end, the_others_are_told_among_replays, 0, 2)
 {
     struct matmul_loss loss = {.c = matmul_works, .burst = 20, .replayed = true};

@@ -19,8 +19,9 @@ struct sweep {
     symm_matmul_kind kind;
     symm_strategy strategy;
     bool by_engine, traced;
-    int run_calls; /* of a run: at least */
-    bool plain;    /* collectives make the sums */
+    int run_calls;  /* of a run: at least */
+    bool plain;     /* collectives make the sums */
+    bool any_order; /* or the switch, if they are plain */
 };
 
 /* A rank in a sweep. The world and its product stay; each life has a group of its own. */
@@ -201,6 +202,7 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
     life.c.n[0] = life.c.n[1] = 1;
     life.c.kind = sweep->kind;
     life.c.traced = sweep->traced;
+    life.c.any_order = sweep->any_order;
     life.c.k = 2047;
     if (sweep->kind != SYMM_ALL_GATHER_MATMUL) {
         life.c.gathered = false;
@@ -241,21 +243,22 @@ static void run_all(struct rank *self, void *arg)
 }
 
 static struct sweep sweeps[] = {
-    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, false, 28, false},
-    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, false, 28, false},
-    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, false, 28, false},
-    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, false, 28, false},
-    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, false, 6, false},
-    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, true, 28, false},
-    {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, false},
-    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4, false},
-    {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, false},
-    {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_FUSED, false, false, 4, false},
-    {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_PIPELINED, false, false, 6, false},
-    {0, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_FUSED, false, true, 4, false},
-    {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, true},
-    {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4, true},
-    {1, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED, false, false, 2, true},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, false, 28, false, false},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, false, 28, false, false},
+    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, false, 28, false, false},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, false, 28, false, false},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, false, 6, false, false},
+    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, true, 28, false, false},
+    {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, false, false},
+    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4, false, false},
+    {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, false, false},
+    {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_FUSED, false, false, 4, false, false},
+    {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_PIPELINED, false, false, 6, false, false},
+    {0, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_FUSED, false, true, 4, false, false},
+    {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, true, false},
+    {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4, true, false},
+    {1, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED, false, false, 2, true, false},
+    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED, false, false, 4, true, true},
 };
 enum { NSWEEPS = sizeof sweeps / sizeof sweeps[0] };
 

@@ -58,7 +58,8 @@ static void run(int nranks, struct matmul_rounds test, bool packs)
         test.replayed ? 1 + test.burst : test.rounds * (test.burst ? test.burst : 1);
 
     test.first = 1 + reference_seed() % 1000;
-    setenv("SYMM_EMULATED_EARLY", test.first % 2 ? "1" : "0", 1); /* a burst's runs overlap */
+    setenv("SYMM_EMULATED_EARLY", (test.first + test.c.layout) % 2 ? "1" : "0",
+           1); /* a burst's runs overlap */
     trace_begin();
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 120);
     for (int rank = 0; packs && rank < nranks; rank++) {

@@ -243,6 +243,11 @@ TEST(plan, only_gathered_rows_split_k)
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
 }
 
+static bool has_packs(const struct symm_matmul_limits *limits, const struct symm_problem *p)
+{
+    return symm__matmul_plan_collected(limits, p, p->n[0]).sums == SYMM_SUMS_PACKS;
+}
+
 /*
  * Fused all-reduces of few rows send packs, if there are only sums and all ranks have the kernel.
  * All blocks must run at the same time.
@@ -261,9 +266,9 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
     p.d[0].matrix.dtype = SYMM_BFLOAT16;
     for (p.m = 1; p.m < 300; p.m++) {
         plan = symm__matmul_plan_collected(&limits, &p, p.n[0]);
-        if (!plan.packs)
+        if (plan.sums != SYMM_SUMS_PACKS)
             break;
-        ck_assert(plan.sink == SYMM_TO_D && !plan.parts && !plan.collective);
+        ck_assert(plan.sink == SYMM_TO_D && !plan.collective);
         ck_assert_uint_le(symm__model_split_tiles(&p, &symm__split_shapes[plan.split.shape]) *
                               (uint64_t)plan.split.k_parts,
                           128);
@@ -271,16 +276,62 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
     ck_assert_int_gt(p.m, 64);
     p.m = 16;
     limits.split = false;
-    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    ck_assert(!has_packs(&limits, &p));
     limits.split = true;
     limits.only_sums = false;
-    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    ck_assert(!has_packs(&limits, &p));
     limits.only_sums = true;
     p.strategy = SYMM_STRATEGY_UNFUSED;
-    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    ck_assert(!has_packs(&limits, &p));
     p.strategy = SYMM_STRATEGY_FUSED;
     p.kind = SYMM_MATMUL_REDUCE_SCATTER;
-    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    ck_assert(!has_packs(&limits, &p));
+}
+
+/*
+ * The switch adds bands only if the caller allows any order, and D has the type of the sums; on at
+ * least three ranks, and not by the choice of AUTO.
+ */
+TEST(plan, the_switch_adds_bands_of_an_all_reduce)
+{
+    struct symm_matmul_limits limits = {
+        .nsms = 132, .max_threads = 1024, .wgmma = true, .only_sums = true, .multicast = true};
+    struct symm_problem p = problem(4096, 1792, 1, 1, SYMM_STRATEGY_FUSED);
+    const struct change {
+        void *at, *to;
+        size_t nbytes;
+    } changes[] = {
+        {&p.any_order, &(bool){false}, sizeof(bool)},
+        {&p.collect_nranks, &(int){2}, sizeof(int)},
+        {&p.kind, &(symm_matmul_kind){SYMM_MATMUL_REDUCE_SCATTER}, sizeof p.kind},
+        {&p.partial[0], &(symm_dtype){SYMM_FLOAT32}, sizeof p.partial[0]},
+        {&p.strategy, &(symm_strategy){SYMM_STRATEGY_AUTO}, sizeof p.strategy},
+        {&p.strategy, &(symm_strategy){SYMM_STRATEGY_UNFUSED}, sizeof p.strategy},
+        {&limits.only_sums, &(bool){false}, sizeof(bool)},
+        {&limits.multicast, &(bool){false}, sizeof(bool)},
+        {&limits.nsms, &(int){1}, sizeof(int)},
+    };
+
+    p.kind = SYMM_MATMUL_ALL_REDUCE;
+    p.any_order = true;
+    p.collect_nranks = 4;
+    p.n[0] = 4096;
+    p.partial[0] = SYMM_BFLOAT16;
+    p.d[0].matrix.dtype = SYMM_BFLOAT16;
+    const struct symm_matmul_plan plan = symm__matmul_plan_collected(&limits, &p, p.n[0]);
+    ck_assert_int_eq(plan.sums, SYMM_SUMS_BANDS);
+    ck_assert(plan.sink == SYMM_TO_D && !plan.collective);
+    ck_assert_uint_eq(plan.comm_sms, 8);
+    ck_assert_uint_eq(plan.blocks, 132 - 8);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        const struct change *c = &changes[i];
+        const struct symm_problem p_before = p;
+        const struct symm_matmul_limits limits_before = limits;
+        memcpy(c->at, c->to, c->nbytes);
+        ck_assert_int_ne(symm__matmul_plan_collected(&limits, &p, p.n[0]).sums, SYMM_SUMS_BANDS);
+        p = p_before;
+        limits = limits_before;
+    }
 }
 
 enum { SM_GROUPS = 8, PLACES = 2 * 132, CLUSTER_MAX = 8 };
