@@ -14,7 +14,7 @@
 #include "test.h"
 
 enum {
-    STAGE_PADS = 72,
+    STAGE_PADS = 76,
     STAGE_KERNELS = 24,
     STAGE_COUNT = 512,           /* elements of a library call, at most */
     STAGE_DATA_NBYTES = 8192,    /* of each of three arrays: in, out, a peer's data */

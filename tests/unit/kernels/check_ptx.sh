@@ -63,6 +63,7 @@ for kernel in "$work"/*.entry; do
     *_multimem_*float64) wanted="add.f64" ;;
     *_multimem_*int32) wanted="add.u32 max.s32 min.s32" ;;
     *_multimem_*int64) wanted="add.u64 max.s64 min.s64" ;;
+    matmul_sum_bands) wanted="add.acc::f32.v4.bf16x2 add.acc::f32.v4.f16x2 add.v4.f32" ;; # all types
     all_gather_multimem_bytes | broadcast_multimem_bytes) ;;
     *) ! grep -q 'multimem\.' "$kernel" || fail "$name: has a multimem instruction" ;;
     esac
@@ -70,7 +71,7 @@ for kernel in "$work"/*.entry; do
     [ "$found" = "$wanted" ] || fail "$name: ld_reduce of \"$found\" instead of \"$wanted\""
     case $plain in
     all_reduce_multimem_one_shot_*) ;;
-    all_reduce_multimem_* | all_gather_multimem_* | broadcast_multimem_*) stores=yes ;;
+    all_reduce_multimem_* | all_gather_multimem_* | broadcast_multimem_* | matmul_sum_bands) stores=yes ;;
     esac
     found=$(instructions 'multimem\.st' "$kernel" | xargs)
     case $stores in
@@ -78,7 +79,7 @@ for kernel in "$work"/*.entry; do
     no) [ -z "$found" ] || fail "$name: has a multimem store" ;;
     esac
     case $plain in
-    all_reduce_* | reduce_scatter_* | all_gather_* | broadcast_*)
+    all_reduce_* | reduce_scatter_* | all_gather_* | broadcast_* | matmul_sum_bands)
         # lamport uses no multicast address, and no barrier that might guard one.
         [[ $name = *_lamport_* ]] || grep -q 'fence\.proxy\.alias' "$kernel" || fail "$name: no fence.proxy.alias"
         grep -q 'st\.release\.sys' "$kernel" || fail "$name: no release"
@@ -94,10 +95,10 @@ for kernel in "$work"/*.entry; do
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
     esac
     case $plain in
-    *_low_latency_* | *_lamport_* | all_reduce_two_shot_* | all_gather_one_shot_* | broadcast_one_shot_* | matmul_late_parts | matmul_split_*) # launched with PDL, see test_plan.c
+    *_low_latency_* | *_lamport_* | all_reduce_two_shot_* | all_gather_one_shot_* | broadcast_one_shot_* | matmul_late_parts | matmul_sum_bands | matmul_split_*) # launched with PDL, see test_plan.c
         grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: no griddepcontrol.wait"
         ;;
-    matmul_wgmma_*) # lets matmul_late_parts begin early, but has not been launched so itself
+    matmul_wgmma_*) # lets matmul_late_parts and matmul_sum_bands begin early, but has not been launched so itself
         found=$(instructions 'griddepcontrol' "$kernel" | xargs)
         [ "$found" = "griddepcontrol.launch_dependents;" ] || fail "$name: has \"$found\""
         ;;
