@@ -17,7 +17,14 @@
 
 SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
-enum { WARP = 32, THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256, BAND_BLOCKS_OF_SM = 2 };
+enum {
+    WARP = 32,
+    THREADS = 512,
+    BAND_THREADS = 256,
+    BAND_BLOCKS_OF_SM = 2,
+    PACK_ELEMENTS = 8,
+    ALIGNMENT = 256
+};
 
 /* ---------------------------------------------------------------------------------- the layout */
 
@@ -406,7 +413,7 @@ static symm_status launch_bands(struct symm_call *call, const struct symm_collec
                                 const symm_collect_args *args)
 {
     const uint32_t threads =
-        (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads);
+        (uint32_t)symm__min(BAND_THREADS, (uint64_t)c->group->ctx->agreed.max_threads);
 
     return symm__call_launch(call, SYMM_KERNEL_matmul_sum_bands, band_blocks(c), threads,
                              args->product.parts.beside, args);

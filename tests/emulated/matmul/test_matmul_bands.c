@@ -55,7 +55,7 @@ static void run(int nranks, struct matmul_rounds test)
     trace_begin();
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 120);
     for (int rank = 0; rank < nranks; rank++)
-        ck_assert_int_ge(trace_count(rank, "grid=2,1,1 block=512,1,1"), launches);
+        ck_assert_int_ge(trace_count(rank, "grid=2,1,1 block=256,1,1"), launches);
     trace_end();
 }
 
