@@ -226,7 +226,7 @@ void emu__sms_close(struct emu_sms *sms)
     pthread_mutex_unlock(&sms->lock);
 }
 
-/* Prepares the grid and adds it to those that run. With the lock. */
+/* Draws the grid's seed, and adds the grid to the running ones. With the lock. */
 static void add_locked(struct emu_sms *sms, struct emu_grid *grid)
 {
     if (sms->seeds != emu__seeds) {

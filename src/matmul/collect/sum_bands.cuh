@@ -14,6 +14,8 @@
 
 #include "collect.cuh"
 
+enum { BAND_AT_ONCE = 4 /* packs of a thread whose loads are in flight together */ };
+
 /* The tiles of a band of rows in one column of tiles. */
 struct band {
     int32_t product, batch, row, rows, column, columns;
@@ -63,33 +65,67 @@ SYMM_DEV void await_tiles(const symm_product_args &p, const band &b, uint32_t ru
     }
 }
 
-/* The sum of all ranks' 16 bytes, stored to all ranks. Thread. */
-template <typename T> SYMM_DEV void sum_to_all(const symm_product_args &p, const T *from, T *to)
+/*
+ * Visits the packs of rows of a band, some of a thread at a time: load(k, row, pack) of each, so
+ * that the loads are in flight together, then store(k, row, pack). Whole block.
+ */
+template <typename Load, typename Store>
+SYMM_DEV void for_packs_of_band(int32_t rows, int32_t across, const Load &load, const Store &store)
 {
-    const symm_view &v = p.view;
+    const int32_t n = rows * across, step = (int32_t)blockDim.x;
 
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += BAND_AT_ONCE * step) {
+#pragma unroll
+        for (int32_t k = 0; k < BAND_AT_ONCE; k++)
+            if (i + k * step < n)
+                load(k, (i + k * step) / across, (i + k * step) % across);
+#pragma unroll
+        for (int32_t k = 0; k < BAND_AT_ONCE; k++)
+            if (i + k * step < n)
+                store(k, (i + k * step) / across, (i + k * step) % across);
+    }
+}
+
+/* The sum of all ranks' 16 bytes at `from`. Thread. */
+template <typename T> SYMM_DEV symm_bits16 sum_of_all(const symm_product_args &p, const T *from)
+{
     if (p.parts.by_switch)
-        symm_dev_multimem_store_bits(symm_dev_multicast(v, to), symm_dev_multimem_reduce<SYMM_SUM>(
-                                                                    symm_dev_multicast(v, from)));
+        return symm_dev_multimem_reduce<SYMM_SUM>(symm_dev_multicast(p.view, from));
+    return symm_dev_pack(symm_dev_sum(p.view, from));
+}
+
+/* Stores 16 bytes to all ranks. Thread. */
+template <typename T>
+SYMM_DEV void store_to_all(const symm_product_args &p, T *to, const symm_bits16 &x)
+{
+    if (p.parts.by_switch)
+        symm_dev_multimem_store_bits(symm_dev_multicast(p.view, to), x);
     else
-        symm_dev_store_all(v, to, symm_dev_sum(v, from));
+        symm_dev_store_all(p.view, to, symm_dev_unpack<T>(x));
 }
 
 /* This rank's share of the band's rows. Whole block. */
 template <typename T> SYMM_DEV void sum_share(const symm_collect_args &a, const band &b)
 {
     constexpr int32_t N = 16 / sizeof(T);
-    const symm_matrix &x = a.of_rank[b.product], &sums = a.sums[b.product];
-    const int32_t first = symm__first_row_of_rank(b.rows, a.nranks, a.rank),
-                  rows = symm__rows_of_rank(b.rows, a.nranks, a.rank),
-                  across = (b.columns + N - 1) / N;
-    const T *from = static_cast<const T *>(x.data) + offset_of(x, b.batch, b.row + first, b.column);
-    T *to = static_cast<T *>(sums.data) + offset_of(sums, b.batch, b.row + first, b.column);
+    const symm_matrix &from = a.of_rank[b.product], &sums = a.sums[b.product];
+    const int32_t first = b.row + symm__first_row_of_rank(b.rows, a.nranks, a.rank),
+                  rows = symm__rows_of_rank(b.rows, a.nranks, a.rank);
+    symm_bits16 x[BAND_AT_ONCE];
 
-#pragma unroll 4
-    for (int32_t i = (int32_t)threadIdx.x; i < rows * across; i += (int32_t)blockDim.x)
-        sum_to_all(a.product, from + i / across * x.row + i % across * N,
-                   to + i / across * sums.row + i % across * N);
+    for_packs_of_band(
+        rows, (b.columns + N - 1) / N,
+        [&](int32_t k, int32_t row, int32_t pack) {
+            x[k] = sum_of_all(a.product,
+                              static_cast<const T *>(from.data) +
+                                  offset_of(from, b.batch, first + row, b.column + pack * N));
+        },
+        [&](int32_t k, int32_t row, int32_t pack) {
+            store_to_all(a.product,
+                         static_cast<T *>(sums.data) +
+                             offset_of(sums, b.batch, first + row, b.column + pack * N),
+                         x[k]);
+        });
 }
 
 SYMM_DEV void sum_share(const symm_collect_args &a, const band &b)
@@ -104,29 +140,43 @@ SYMM_DEV void sum_share(const symm_collect_args &a, const band &b)
     }
 }
 
-/* The band's sums, which all ranks have stored here, to D. Whole block. */
+/* Stores the columns of a pack that the band has, up to N of them. */
+template <typename T, int32_t N>
+SYMM_DEV void store_columns(T *to, int64_t step, int32_t columns, const symm_bits16 &x)
+{
+    T elements[N];
+
+    __builtin_memcpy(elements, &x, sizeof x);
+#pragma unroll
+    for (int32_t j = 0; j < N; j++)
+        if (j < columns)
+            symm_dev_store_one(to + j * step, elements[j]);
+}
+
+/* Copies the band's sums, which all ranks have stored here, to D. Whole block. */
 template <typename T> SYMM_DEV void copy_band(const symm_collect_args &a, const band &b)
 {
     constexpr int32_t N = 16 / sizeof(T);
     const symm_product_args &p = a.product;
     const symm_matrix &sums = a.sums[b.product], &d = p.d[b.product];
-    const int32_t across = (b.columns + N - 1) / N;
-    const T *from = static_cast<const T *>(sums.data) + offset_of(sums, b.batch, b.row, b.column);
-    T *to = static_cast<T *>(d.data) + offset_of(d, b.batch, b.row, b.column);
     const tile t = {0, b.batch, b.row, b.rows, b.product, b.column, b.columns};
     const bool packs = matrix_destination{d, d.data, t, 0, p.n[b.product], p}.has_packs();
+    symm_bits16 x[BAND_AT_ONCE];
 
-#pragma unroll 4
-    for (int32_t i = (int32_t)threadIdx.x; i < b.rows * across; i += (int32_t)blockDim.x) {
-        const int32_t row = i / across, column = i % across * N;
-        const T *x = from + row * sums.row + column;
-        T *y = to + row * d.row + column * d.column;
-        if (packs)
-            symm_dev_store_bits(y, symm_dev_load_bits(x));
-        else
-            for (int32_t j = 0; j < N && column + j < b.columns; j++)
-                symm_dev_store_one(y + j * d.column, symm_dev_load_one(x + j));
-    }
+    for_packs_of_band(
+        b.rows, (b.columns + N - 1) / N,
+        [&](int32_t k, int32_t row, int32_t pack) {
+            x[k] = symm_dev_load_bits(static_cast<const T *>(sums.data) +
+                                      offset_of(sums, b.batch, b.row + row, b.column + pack * N));
+        },
+        [&](int32_t k, int32_t row, int32_t pack) {
+            T *to =
+                static_cast<T *>(d.data) + offset_of(d, b.batch, b.row + row, b.column + pack * N);
+            if (packs)
+                symm_dev_store_bits(to, x[k]);
+            else
+                store_columns<T, N>(to, d.column, b.columns - pack * N, x[k]);
+        });
 }
 
 SYMM_DEV void copy_band(const symm_collect_args &a, const band &b)

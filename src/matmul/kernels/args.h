@@ -73,7 +73,7 @@ typedef struct symm_parts_state {
 typedef enum symm_sums {
     SYMM_SUMS_COLLECTED, /* by the collecting kernel, between barriers */
     SYMM_SUMS_PARTS,     /* by products of two ranks, tile by tile: see sum_parts.cuh */
-    SYMM_SUMS_PACKS,     /* by products of few rows: see sum_packs.cuh */
+    SYMM_SUMS_PACKS,     /* by the kernel for few rows: see sum_packs.cuh */
     SYMM_SUMS_BANDS      /* by the switch, beside the products: see sum_bands.cuh */
 } symm_sums;
 

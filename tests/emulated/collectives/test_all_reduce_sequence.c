@@ -328,7 +328,7 @@ static void run_chain(int nranks, int turns, bool early)
     ck_assert_int_eq(reports[0].value[0], nbuilt);
 }
 
-/* Each kernel begins when the one ahead of it has ended: the order of what is enqueued. */
+/* Kernels run one after the other, in the order of their launches. */
 TEST_LOOP(sequence, slow_producers_and_consumers_are_waited_for, 0, 3)
 {
     run_chain(2 + _i, 16, false);

@@ -14,7 +14,7 @@
 
 enum { ROUNDS = 3, BURST = 3, TINY_ROUNDS = 3 };
 
-/* Of whole packs, so that the data suit the Hopper kernel; of several bands if m is large. */
+/* Rows are whole packs, which suit the Hopper kernel. A large m has several bands. */
 static struct matmul_case draw(unsigned i)
 {
     static const int32_t widths[] = {8, 72, 256, 136, 320, 600, 16, 200},
@@ -109,6 +109,18 @@ TEST_LOOP(bands, weakly_ordered_memory_makes_no_difference, 0, 32)
     c.l = c.nb = 1;
     c.n[0] = _i % 3 ? 8 : 72;
     run(3, (struct matmul_rounds){c, TINY_ROUNDS, burst(_i), _i / 2 % 4 - 1, false, 0});
+}
+
+/* The workspace takes a segment, which one rank cannot bind: blocks use the ranks' addresses. */
+TEST_LOOP(bands, memory_that_is_not_bound_will_do, 0, 4)
+{
+    struct matmul_case c = draw((unsigned)_i);
+
+    setenv("SYMM_EMULATED_FAULT", "cuMulticastBindMem@1#2+=2", 1);
+    setenv("SYMM_SEGMENT_BYTES", "64K", 1);
+    c.m = 1030;
+    c.n[0] = 256;
+    run(3 + _i % 2, (struct matmul_rounds){c, 2, 0, -1, false, 0});
 }
 
 TEST_LOOP(bands, counters_wrap, 0, 2)

@@ -113,7 +113,7 @@ static void run(int nranks, struct matmul_case c)
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, run_early, &test, 100);
 }
 
-/* Of few rows, or of as many as tiles have. */
+/* A few rows, or more than a tile has. */
 static struct matmul_case draw(symm_matmul_kind kind, symm_strategy strategy, unsigned i)
 {
     static const int32_t rows[] = {1, 16, 40, 130}, widths[] = {64, 136, 256, 8};
@@ -141,7 +141,7 @@ static const struct {
     symm_strategy strategy;
 } ways[] = {
     {SYMM_MATMUL, SYMM_STRATEGY_AUTO},
-    {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED}, /* by packs, of few rows */
+    {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED}, /* few rows: by packs */
     {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED},
     {SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_FUSED}, /* by parts, on two ranks */
     {SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_PIPELINED},
