@@ -266,13 +266,22 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     return work ? emu__stream_enqueue(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static bool may_begin_early(const CUlaunchConfig *config)
+{
+    for (unsigned i = 0; config && config->attrs && i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return config->attrs[i].value.programmaticStreamSerializationAllowed != 0;
+    return false;
+}
+
 CUresult emu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                               void **extra)
 {
-    EMU_BEGIN_HEALTHY("function=%p grid=%u,%u,%u block=%u,%u,%u stream=%p", (void *)function,
-                      config ? config->gridDimX : 0, config ? config->gridDimY : 0,
-                      config ? config->gridDimZ : 0, config ? config->blockDimX : 0,
-                      config ? config->blockDimY : 0, config ? config->blockDimZ : 0,
+    EMU_BEGIN_HEALTHY("function=%p grid=%u,%u,%u block=%u,%u,%u early=%d stream=%p",
+                      (void *)function, config ? config->gridDimX : 0,
+                      config ? config->gridDimY : 0, config ? config->gridDimZ : 0,
+                      config ? config->blockDimX : 0, config ? config->blockDimY : 0,
+                      config ? config->blockDimZ : 0, may_begin_early(config),
                       config ? (void *)config->hStream : NULL);
     if (extra)
         return EMU_END(
