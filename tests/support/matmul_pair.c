@@ -59,16 +59,18 @@ out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
-static symm_status enqueue_both(struct rank *self, struct bench *b, bool captured, int apart_ms)
+static symm_status enqueue_both(struct rank *self, struct bench *b, bool captured,
+                                const struct matmul_pairs *pairs)
 {
     for (int i = 0; i < 2; i++) {
         const int g = (self->rank + i) % 2;
         if (i == 1)
-            pause_ms(apart_ms);
+            pause_ms(pairs->apart_ms);
         if (captured)
             RANK_TRY(self, symm_graph_launch(b->graphs[g], b->streams[g]));
-        else if (matmul_job_run(self, &b->jobs[g], b->streams[g]) != SYMM_OK)
-            goto out;
+        for (int run = 0; !captured && run <= pairs->more; run++)
+            if (matmul_job_run(self, &b->jobs[g], b->streams[g]) != SYMM_OK)
+                goto out;
     }
 out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
@@ -106,8 +108,7 @@ static symm_status run_pair(struct rank *self, struct bench *b, const struct mat
         if (!pairs->apart_ms)
             exercise_dawdle(self, round);
         if ((captured && capture_both(self, b) != SYMM_OK) ||
-            enqueue_both(self, b, captured, pairs->apart_ms) != SYMM_OK ||
-            look_at_both(self, b) != SYMM_OK)
+            enqueue_both(self, b, captured, pairs) != SYMM_OK || look_at_both(self, b) != SYMM_OK)
             return SYMM_ERROR_STATE;
     }
     return SYMM_OK;

@@ -10,6 +10,7 @@ struct matmul_pairs {
     int ncases, rounds; /* rounds of each pair */
     bool graphs;        /* every second round is captured, both at a time, and replayed */
     int apart_ms; /* from a rank's first to its second; 0: now and then it is late with both */
+    int more;     /* runs of each behind its first, in a round that is not captured */
 };
 
 /*

@@ -439,7 +439,7 @@ SYMM_DEV void collect_packs(const symm_collect_args &a)
     if (threadIdx.x == 0)
         run = begin_pack_run(p);
     __syncthreads();
-    if (blockIdx.x == 0 && threadIdx.x < 32)
+    if (run.tells && threadIdx.x < 32)
         sums.tell_begin();
     for (int32_t i = 0; i < p.nb; i++)
         for_each_runs<1>(a, i, p.a.m, p.n[i],
@@ -447,7 +447,7 @@ SYMM_DEV void collect_packs(const symm_collect_args &a)
     for (int32_t i = 0; i < p.nb; i++)
         transform_sums(a, i, p.a.m, p.d[i], 0,
                        [&](const run_of_row &r, float(&x)[PACK]) { sums.sum(r, x); });
-    if (blockIdx.x == 0 && threadIdx.x < 32)
+    if (run.tells && threadIdx.x < 32)
         sums.await_begin();
 }
 

@@ -13,9 +13,10 @@
 
 /*
  * The same of the kernel that splits k: X(K, rows and columns of a tile, stages). Two blocks fit on
- * an SM.
+ * an SM. Fewer rows leave room for more stages.
  */
 #define SYMM_SPLIT_SHAPES(X, K)                                                                    \
+    X(K, 16, 64, 11)                                                                               \
     X(K, 64, 64, 7)                                                                                \
     X(K, 64, 128, 4)                                                                               \
     X(K, 128, 64, 4)

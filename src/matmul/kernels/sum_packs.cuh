@@ -6,7 +6,8 @@
  * Runs use two sets of slots alternately. In run i + 2 a rank sends into the set of run i, which
  * the other ranks have freed: each rank signals the begin of run i + 1 to all others when it has
  * ended run i, and waits for their signals before it ends run i + 1. Signals are counted, not
- * taken.
+ * taken. The last block to begin does both. So the signals also tell that all blocks of the run
+ * are resident on all ranks.
  *
  * This rank's own results lie in its slot of the first set: no other rank writes there.
  */
@@ -24,6 +25,7 @@ struct run_of_row {
 struct pack_run {
     uint32_t runs; /* that have ended before it */
     bool live;     /* false: after an abort; the block sends nothing */
+    bool tells;    /* the block is the last to begin */
 };
 
 /*
@@ -33,9 +35,10 @@ struct pack_run {
 SYMM_DEV pack_run begin_pack_run(const symm_product_args &a)
 {
     symm_parts_state *s = a.parts.state;
-    const pack_run run = {runs_of(a.parts), !symm_detail::load_relaxed(a.view.poison)};
+    pack_run run = {runs_of(a.parts), !symm_detail::load_relaxed(a.view.poison), false};
 
-    if (symm_detail::fetch_add(&s->ended, 1) + 1 == gridDim.x) {
+    run.tells = symm_detail::fetch_add(&s->ended, 1) + 1 == gridDim.x;
+    if (run.tells) {
         symm_dev_store_one(&s->ended, 0u);
         count_run(s);
     }
@@ -46,7 +49,7 @@ struct pack_sums {
     const symm_product_args &a;
     const pack_run &run;
 
-    /* Signals the begin of the run to all other ranks. A warp of one block. */
+    /* Signals the begin of the run to all other ranks. A warp of the block that tells. */
     SYMM_DEV_IN_CLASS void tell_begin(void) const
     {
         const int32_t rank = (int32_t)threadIdx.x % 32;
@@ -55,7 +58,7 @@ struct pack_sums {
             symm_dev_signal(a.view, a.parts.pad, 0, rank);
     }
 
-    /* Waits for the others' signals. A warp of one block. Returns after an abort, too. */
+    /* Waits for the others' signals. As above. Returns after an abort, too. */
     SYMM_DEV_IN_CLASS void await_begin(void) const
     {
         const int32_t rank = (int32_t)threadIdx.x % 32;

@@ -33,7 +33,7 @@ static const double gather_us = 8;               /* overhead of an all-gather, w
 static const double pipelined_us = 9;            /* overhead of a pipelined run */
 static const double b_bytes_per_us = 2.0e6;      /* the Hopper kernel reads b, if rows are few */
 static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
-                    cublas_bytes_per_us = 2.9e6;
+                    cublas_bytes_per_us = 4.0e6;
 /*
  * Of the time that tiles of 128 x 256 would waste: past the last row, and on SMs that idle in the
  * last wave. cuBLASLt has smaller tiles, too, and splits k.

@@ -302,11 +302,12 @@ static void describe_sums(const struct symm_problem *sums, symm_product_args *ar
 
 /*
  * A kernel that begins early has its place while the one before it runs, which may wait for other
- * ranks. So its grid has half of the room of a group, as a collective's.
+ * ranks. So its grid has half of the room of a group, as a collective's, unless the one before it
+ * needs no room any more.
  */
 static bool may_begin_early(const struct symm_call *call, uint32_t blocks)
 {
-    return 2 * blocks <= (uint32_t)call->group->ctx->agreed.nsms;
+    return call->behind_settled || 2 * blocks <= (uint32_t)call->group->ctx->agreed.nsms;
 }
 
 symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
@@ -329,11 +330,12 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     TRY(describe_a(drv, p, all.rows_loaded, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, 1, &all));
-    st = symm__call_launch_cluster(
+    TRY(symm__call_launch_cluster(
         call,
         symm__trace_kernel(split_kernels[split->shape][p->dtype != SYMM_FLOAT16], &args->view),
         blocks, SYMM_SPLIT_THREADS(shape->rows), cluster, (uint32_t)split_nbytes(shape),
-        may_begin_early(call, blocks), &all);
+        may_begin_early(call, blocks), &all));
+    symm__call_settles(call);
 out:
     return st;
 }

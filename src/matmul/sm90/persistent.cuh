@@ -124,7 +124,7 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
     count_started(a);
     begin_stages<S>(bars);
     begin_following<S>(a, bars);
-    fence_async();
+    fence_barriers();
 }
 
 } /* namespace sm90 */
@@ -142,7 +142,7 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
 
     sm90::begin<S>(args.product, bars);
     __syncthreads();
-    sm90::cluster_sync();
+    sm90::cluster_meet();
     if (warp < sm90::WARPGROUP / 32) {
         sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
         if (warp == 0) {
@@ -156,7 +156,7 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
         sm90::consume_tiles<S, T>(args, m, bars);
     }
     __syncwarp();
-    sm90::cluster_sync();
+    sm90::cluster_meet();
 }
 
 #endif

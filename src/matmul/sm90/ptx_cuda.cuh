@@ -72,6 +72,14 @@ SYMM_DEV bool elect_one(void)
     return elected;
 }
 
+/* The copy unit and the cluster see the mbarriers that this thread has initialized. */
+SYMM_DEV void fence_barriers(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;\n"
+                 "fence.mbarrier_init.release.cluster;" ::
+                     : "memory");
+}
+
 /* A barrier of all threads of the cluster, which orders nothing. */
 SYMM_DEV void cluster_meet(void)
 {
@@ -86,13 +94,22 @@ SYMM_DEV void tensor_prefetch(const symm_tensor_map *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* A barrier of all threads of the cluster. Makes this block's mbarriers visible to the others. */
+/*
+ * A barrier of all threads of the cluster, which orders accesses of shared memory. A release of all
+ * memory would wait until all stores have arrived.
+ */
 SYMM_DEV void cluster_sync(void)
 {
-    asm volatile("fence.mbarrier_init.release.cluster;\n"
-                 "barrier.cluster.arrive.release.aligned;\n"
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8)
+    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
+                 "barrier.cluster.arrive.relaxed.aligned;\n"
                  "barrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
+#else
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+#endif
 }
 
 /* Loads from the same place of the shared memory of a block of the cluster. */

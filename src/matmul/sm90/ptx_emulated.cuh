@@ -63,6 +63,12 @@ SYMM_DEV bool elect_one(void)
     return symm_detail::lane() == 0;
 }
 
+SYMM_DEV void fence_barriers(void)
+{
+    unit().fence_async();
+    unit().fence_mbarrier_init();
+}
+
 SYMM_DEV void cluster_meet(void)
 {
     unit().cluster_arrive();
@@ -75,7 +81,6 @@ SYMM_DEV void tensor_prefetch(const symm_tensor_map *)
 
 SYMM_DEV void cluster_sync(void)
 {
-    unit().fence_mbarrier_init();
     unit().cluster_arrive();
     unit().cluster_wait();
 }

@@ -28,7 +28,7 @@ template <int R, int N, int BLOCKS, int NSTAGES> struct pipeline {
         ROWS = R,
         COLUMNS = N,
         ACCUMULATORS = N / 2,
-        CONSUMERS = R / GROUP_ROWS,
+        CONSUMERS = (R + GROUP_ROWS - 1) / GROUP_ROWS,
         WARPS = CONSUMERS * WARPGROUP / 32,
         CLUSTER = BLOCKS,
         STAGES = NSTAGES,

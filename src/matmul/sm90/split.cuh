@@ -12,6 +12,10 @@
 namespace sm90
 {
 
+/*
+ * Fewer than 64 rows: wgmma takes 64 lines from where A begins, so the rest of them are lines of
+ * the same stage's B. Their results are not used.
+ */
 template <int R, int N, int NSTAGES> struct split_shape : pipeline<R, N, 1, NSTAGES> {
     using base = pipeline<R, N, 1, NSTAGES>;
     using typename base::stage;
@@ -23,6 +27,7 @@ template <int R, int N, int NSTAGES> struct split_shape : pipeline<R, N, 1, NSTA
         float sums[R][PITCH];
     };
     static_assert(sizeof(memory) == SYMM_SPLIT_SHARED_NBYTES(R, N, NSTAGES), "the launch's");
+    static_assert(R + base::B_COLUMNS >= GROUP_ROWS, "wgmma stays within the stage");
 
     SYMM_DEV_IN_CLASS static uint32_t rows_loaded(const symm_wgmma_args &args)
     {
@@ -45,12 +50,16 @@ template <typename S> SYMM_DEV work work_of_block(const symm_wgmma_args &args)
     return w;
 }
 
-/* Stages whose B is loaded before the kernel in front of this one has ended. */
+/*
+ * Stages whose B is loaded before the kernel in front of this one has ended: not all, since that
+ * one needs the memory, too.
+ */
 template <typename S> SYMM_DEV int32_t early_stages(const symm_wgmma_args &args, const work &w)
 {
-    return args.constant_b
-               ? max(0, min((int32_t)S::STAGES, (w.k_end - w.k_begin + DEPTH - 1) / DEPTH))
-               : 0;
+    constexpr int32_t MOST = 4;
+    static_assert(MOST <= S::STAGES, "each has a place");
+
+    return args.constant_b ? max(0, min(MOST, (w.k_end - w.k_begin + DEPTH - 1) / DEPTH)) : 0;
 }
 
 /* Starts to load B of the early stages. One thread, elected. */
@@ -110,6 +119,8 @@ SYMM_DEV void show_part(const float (&d)[S::ACCUMULATORS], typename S::memory &m
     const int32_t lane = (int32_t)threadIdx.x % 32, row = warp_row() + lane / 4,
                   column = lane % 4 * 2;
 
+    if (row >= S::ROWS)
+        return;
 #pragma unroll
     for (int32_t i = 0; i < S::ACCUMULATORS; i += 2)
         *reinterpret_cast<float2 *>(&m.sums[row + i / 2 % 2 * 8][column + i / 4 * 8]) =
@@ -190,13 +201,23 @@ SYMM_DEV void put_tile(const symm_wgmma_args &args, const work &w, const typenam
     });
 }
 
-/* One warp of each block: the rest of the block reads *run behind a barrier. */
+/*
+ * One warp of each block: the rest of the block reads *run behind a barrier. The next kernel takes
+ * room, so it may begin when this run needs none any more: when all of its blocks are resident on
+ * all ranks. Else runs of two groups might wait for room that the next ones hold.
+ */
 SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
 {
-    if (threadIdx.x % 32 == 0)
+    const bool first = threadIdx.x % 32 == 0;
+
+    if (first)
         run = begin_pack_run(sums.a);
-    if (blockIdx.x == 0)
+    if (__shfl_sync(~0u, first && run.tells, 0)) {
         sums.tell_begin();
+        sums.await_begin();
+        __syncwarp(); /* one thread's release is the block's */
+    }
+    symm_dev_pdl_release();
 }
 
 /* The tile's sums over all ranks. */
@@ -238,14 +259,14 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
 
     if (threadIdx.x == 0) {
         sm90::begin_stages<S>(bars);
-        sm90::fence_async();
+        sm90::fence_barriers();
     }
     const work w = sm90::work_of_block<S>(args);
     if (threadIdx.x == 0) {
         sm90::tensor_prefetch(&args.own);
         sm90::tensor_prefetch(&args.b[w.t.product]);
     }
-    sm90::cluster_sync();
+    __syncthreads();
     if (warp == 0) {
         if (sm90::elect_one())
             sm90::load_early<S>(args, w, m.stages, bars);
@@ -265,14 +286,10 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     if (warp >= sm90::WARPGROUP / 32)
         sm90::show_part<S>(d, m);
     sm90::cluster_sync();
-    if (packs) {
+    if (packs)
         sm90::put_sums<S>(args, w, m, sums);
-        symm_dev_pdl_release(); /* not before: runs that wait leave room for another group's */
-        if (warp == 1 && blockIdx.x == 0)
-            sums.await_begin();
-    } else {
+    else
         sm90::put_tile<S>(args, w, m);
-    }
     sm90::cluster_meet(); /* all blocks have read this block's part */
 }
 

@@ -228,6 +228,8 @@ static symm_status begin_on_stream(struct symm_call *call, bool all_ranks)
 
     TRY(ask_capturing(call));
     note_enqueued(call, all_ranks);
+    call->behind_settled = group->settled && group->settled_in_capture == call->capturing;
+    group->settled = false; /* a user's kernel may follow */
     if (all_ranks && group->ctx->agreed.check && group->nranks > 1) {
         st = compare(call);
         if (st != SYMM_OK) {
@@ -311,6 +313,7 @@ static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t bl
     };
     /* The driver only copies the arguments; its interface has no const. */
     void *params[] = {(void *)(uintptr_t)args};
+    call->group->settled = false;
     CUresult cu =
         ctx->drv->cuLaunchKernelEx(&config, symm__kernels_function(ctx->kernels, id), params, NULL);
 
@@ -363,6 +366,12 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
     if (pdl)
         attributes[n++] = programmatic();
     return launch(call, id, blocks, threads, shared_nbytes, attributes, n, args);
+}
+
+void symm__call_settles(struct symm_call *call)
+{
+    call->group->settled = true;
+    call->group->settled_in_capture = call->capturing;
 }
 
 symm_status symm__call_alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)

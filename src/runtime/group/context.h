@@ -119,6 +119,7 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued after which no event was recorded */
     CUstream captured;   /* the stream of the last call within a capture */
     bool has_captured;
+    bool settled, settled_in_capture;       /* by the last call: see symm__call_settles() */
     struct symm_side_stream *side_streams;  /* NULL: none used so far */
     struct symm_last_planned *last_planned; /* NULL: no collective so far */
     pthread_mutex_t lock;                   /* guards the members below */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "matmul_pair.h"
 #include "matmul_plan.h"
 #include "matmul_rounds.h"
 #include "reference.h"
@@ -145,4 +146,60 @@ TEST_LOOP(packs, products_that_cannot_have_packs_run, 0, 2)
     c.addend = SYMM_FLOAT32;
     setenv("SYMM_EMULATED_SMS", _i ? "2" : "32", 1);
     run(3, (struct matmul_rounds){c, 2, 2, -1, false, 0}, false);
+}
+
+/*
+ * Their blocks fill the device, and those of a group's next run would, too, if they began before
+ * all blocks of this one are resident on both ranks: on one rank of one group, on the other of the
+ * other.
+ */
+TEST_LOOP(packs, two_groups_have_room, 0, 3)
+{
+    const struct matmul_case c = {.kind = SYMM_MATMUL_ALL_REDUCE,
+                                  .strategy = SYMM_STRATEGY_FUSED,
+                                  .in = SYMM_BFLOAT16,
+                                  .out = SYMM_BFLOAT16,
+                                  .m = 1 + _i * 7,
+                                  .k = 64,
+                                  .l = 1,
+                                  .nb = 1,
+                                  .n = {256},
+                                  .constant_b = _i == 1,
+                                  .contiguous = true};
+    const struct matmul_case cases[1][2] = {{c, c}};
+    struct matmul_pairs pairs = {
+        .cases = cases, .ncases = 1, .rounds = 3, .apart_ms = _i % 2 ? 0 : 20, .more = 5};
+
+    setenv("SYMM_CHECK", "0", 1); /* it demands one order of calls */
+    setenv("SYMM_EMULATED_SMS", "4", 1);
+    setenv("SYMM_EMULATED_EARLY", "1", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_pairs, &pairs, 60);
+}
+
+/* A run's blocks are half of the places: too many to begin early behind anything but a run. */
+TEST(packs, runs_begin_early_behind_each_other)
+{
+    const struct matmul_case c = {.kind = SYMM_MATMUL_ALL_REDUCE,
+                                  .strategy = SYMM_STRATEGY_FUSED,
+                                  .in = SYMM_FLOAT16,
+                                  .out = SYMM_FLOAT16,
+                                  .m = 5,
+                                  .k = 64,
+                                  .l = 1,
+                                  .nb = 1,
+                                  .n = {256},
+                                  .contiguous = true};
+    struct matmul_rounds test = {c, ROUNDS, BURST, -1, false, 0};
+
+    setenv("SYMM_EMULATED_SMS", "4", 1);
+    trace_begin();
+    ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 60);
+    for (int rank = 0; rank < 2; rank++) {
+        const int early = trace_count(rank, "grid=4,1,1 block=256,1,1 early=1"),
+                  all = trace_count(rank, "grid=4,1,1 block=256,1,1");
+        ck_assert_int_eq(all, ROUNDS * BURST);
+        ck_assert_int_ge(early, ROUNDS * (BURST - 1));
+        ck_assert_int_lt(early, all);
+    }
+    trace_end();
 }
