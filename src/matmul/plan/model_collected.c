@@ -88,7 +88,7 @@ static double parts_product_us(const struct symm_matmul_limits *limits,
     const double sent = plan->sink == SYMM_TO_ALL ? v->results : others(v) * v->results;
 
     return fmax(symm__model_fused_us(limits, p, columns, plan) + sent / parts_bytes_per_us,
-                sent_us + sent / parts_sent_bytes_per_us) +
+                sent / parts_sent_bytes_per_us) +
            parts_us;
 }
 
