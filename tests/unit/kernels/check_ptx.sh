@@ -120,7 +120,7 @@ for kernel in "$work"/*.entry; do
         [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         tensor=cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes
         for instruction in "$tensor " wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 \
-            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.shared.b16 barrier.cluster.{arrive.release,wait.acquire}.aligned \
+            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.shared.b16 barrier.cluster.{arrive.relaxed,wait}.aligned fence.mbarrier_init.release.cluster \
             elect.sync; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
@@ -134,7 +134,7 @@ for kernel in "$work"/*.entry; do
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
         [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         for instruction in elect.sync ld.shared::cluster.v4.f32 mapa.shared::cluster.u32 \
-            barrier.cluster.{arrive.release,arrive.relaxed,wait.acquire}.aligned prefetch.tensormap; do
+            barrier.cluster.{arrive.relaxed,wait.acquire,wait}.aligned fence.mbarrier_init.release.cluster prefetch.tensormap; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         ;;
