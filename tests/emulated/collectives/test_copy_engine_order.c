@@ -90,8 +90,10 @@ static bool take_line(void *arg, const char *line)
     }
     if (sscanf(line, "cuMemcpyAsync(dst=%p src=%p nbytes=%zu stream=%p)", (void **)&step.to,
                (void **)&step.from, &step.nbytes, &stream) != 4 &&
-        sscanf(line, "cuLaunchKernelEx(function=%p grid=%*u,%*u,%*u block=%*u,%*u,%*u stream=%p)",
-               &step.function, &stream) != 2)
+        sscanf(
+            line,
+            "cuLaunchKernelEx(function=%p grid=%*u,%*u,%*u block=%*u,%*u,%*u early=%*d stream=%p)",
+            &step.function, &stream) != 2)
         return true;
     step.stream = number_of(t, stream);
     if (step.stream < 0 || t->n[step.stream] == STEPS)
