@@ -339,7 +339,8 @@ SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (
  * including signal pads and packets. That returns when all earlier kernels are done and their
  * writes are visible. symm_dev_pdl_release allows the next kernel to begin, if it was launched with
  * the flag; without the call it may begin at this kernel's end. Called by every thread that needs
- * it, or by one thread before a __syncthreads. Without such a launch, and before sm_90, both do
+ * it, or by one thread before a __syncthreads. One thread's release is its block's; the next kernel
+ * begins when all blocks have released it. Without such a launch, and before sm_90, both do
  * nothing.
  */
 SYMM_DEV void symm_dev_pdl_wait(void);
