@@ -156,7 +156,7 @@ typedef struct symm_matmul symm_matmul;
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, m rounded up
  *         to a multiple of nranks, rows to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE:
  *         also a rank's rows of d, unless a collective makes the sums. A FUSED one without c, bias
- *         and activation, on two ranks or of few rows: 2 nranks times the partial sums. If the
+ *         and activation, on two ranks or with few rows: 2 nranks times the partial sums. If the
  *         switch adds beside the product: the partial sums, and all rows of d. Where a
  *         collective makes sums, in either kind, the group also gets full staging areas if they are
  *         faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns. A product that uses

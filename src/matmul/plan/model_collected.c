@@ -13,8 +13,8 @@ static const double unpaced_bytes_per_us = 1e6;  /* cuBLASLt's products stand st
 static const double parts_us = 20;               /* of parts that the product adds: at its end */
 static const double parts_bytes_per_us = 3e6;    /* and during it */
 static const double parts_sent_bytes_per_us = 335e3; /* parts, which the copy unit sends */
-static const double packs_us = 2.8;                  /* of packs, after the product, which */
-static const double packs_least_us = 5.6;            /* with its launch takes at least that */
+static const double packs_us = 2.8;                  /* of packs, after the product */
+static const double packs_least_us = 5.6;            /* their signals, beside the product */
 static const double packs_bytes_per_us = 230e3;
 
 /* The bytes of the results of a rank's product, and of all its columns of D. */

@@ -149,9 +149,9 @@ TEST_LOOP(packs, products_that_cannot_have_packs_run, 0, 2)
 }
 
 /*
- * Their blocks fill the device, and those of a group's next run would, too, if they began before
- * all blocks of this one are resident on both ranks: on one rank of one group, on the other of the
- * other.
+ * A run of each group fills the device. If a group's next run began before this run is resident on
+ * both ranks, each rank could hold two runs of one group: rank 0 of the first, rank 1 of the
+ * second. No run would end.
  */
 TEST_LOOP(packs, two_groups_have_room, 0, 3)
 {
