@@ -85,6 +85,21 @@ enum {
     SYMM_MATMUL_CONSTANT_B = 8u
 };
 
+/*
+ * How symm's kernels share a product among SMs. AUTO: cuBLASLt where it may compute, else the
+ * fastest by estimate. The others: symm's kernels only.
+ *
+ *     DATA_PARALLEL  each tile of D is multiplied by one block, with all of k.
+ *     STREAM_K       also, where the last wave has tiles for at most half of the SMs, two blocks of
+ *                    a cluster share the k of each of these tiles. Few rows: up to eight blocks
+ *                    share each tile. Not with SAME_BITS. GPUs older than Hopper: DATA_PARALLEL.
+ */
+typedef enum symm_schedule {
+    SYMM_SCHEDULE_AUTO = 0,
+    SYMM_SCHEDULE_DATA_PARALLEL,
+    SYMM_SCHEDULE_STREAM_K
+} symm_schedule;
+
 #define SYMM_MATMUL_MAX_B 4
 
 /*
@@ -110,6 +125,7 @@ typedef struct symm_matmul_desc {
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
     uint64_t flags;     /* SYMM_MATMUL_SAME_BITS, _TRACE, _ANY_ORDER, _CONSTANT_B */
     symm_dtype partial; /* of the partial sums that ranks send each other; 0: the type of each d */
+    symm_schedule schedule;
     uint64_t reserved[6];
 } symm_matmul_desc;
 
@@ -139,11 +155,11 @@ typedef struct symm_matmul symm_matmul;
  * although the result would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
- *         Collective over the group. The ranks compare kind, strategy, m, l, a's type, SAME_BITS
- *         and ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the
- *         product also nb, the columns and types of each d, and partial. All else may differ:
- *         strides, c, bias, the activation, whether gathered_a is given, TRACE, CONSTANT_B. The
- *         first product loads the kernels of products, and the first traced product the traced
+ *         Collective over the group. The ranks compare kind, strategy, schedule, m, l, a's type,
+ *         SAME_BITS and ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate
+ *         after the product also nb, the columns and types of each d, and partial. All else may
+ *         differ: strides, c, bias, the activation, whether gathered_a is given, TRACE, CONSTANT_B.
+ *         The first product loads the kernels of products, and the first traced product the traced
  *         kernels. Loading may wait for running kernels: no kernel should wait for a later call.
  *         So do the trials of ANY_ORDER, which take some milliseconds.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
@@ -166,6 +182,7 @@ typedef struct symm_matmul symm_matmul;
  *         cuBLASLt's first algorithm is used.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
+ *                            STREAM_K with SAME_BITS,
  *                            reserved words that are not 0, NULL, a number of rows that is not
  *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
  *                            would refuse
@@ -271,9 +288,10 @@ typedef struct symm_matmul_event {
  * The run must be done on its stream. docs/matmul.md tells what they mean.
  *
  * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
- * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
- * the chunk had arrived. A wait for a part begins when its tile is stored or, if it is the block's
- * last tile, when the tile before it has been added. Not recorded: cuBLASLt's kernels, the
+ * multiplies the next one, when it is multiplied. If two blocks share the k of a tile, each has an
+ * event of it. The first wait for a chunk that ends tells when the chunk had arrived. A wait for a
+ * part begins when its tile is stored or, if it is the block's last tile, when the tile before it
+ * has been added. Not recorded: cuBLASLt's kernels, the
  * collective of an unfused run, kernels that collect results, copies of rows on this device, and
  * sends by copy engines.
  *

@@ -145,7 +145,7 @@ static bool describe(const struct symm_problem *p, int32_t rows, int i, struct c
 /* Whether cuBLASLt may compute it. It cannot wait for rows during a product. */
 static bool is_candidate(const struct symm_problem *p)
 {
-    return !p->same_bits && p->activation == SYMM_NONE &&
+    return !p->same_bits && p->schedule == SYMM_SCHEDULE_AUTO && p->activation == SYMM_NONE &&
            (p->nranks == 1 || p->strategy != SYMM_STRATEGY_FUSED);
 }
 

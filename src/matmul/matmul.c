@@ -35,6 +35,7 @@ static void name_columns(char *text, size_t size, const struct symm_problem *p)
 /* Names the call by the values that determine what ranks send each other. */
 static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
+    static const char *const schedules[] = {"", ", data parallel", ", stream-K"};
     const struct symm_problem *p = &m->problem;
     char columns[SYMM_CALL_MAX / 2];
 
@@ -42,9 +43,9 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
         name_columns(columns, sizeof columns, p);
     else
         snprintf(columns, sizeof columns, ", k %d", p->k);
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d%s, l %d, %s%s%s)",
-             m->operation->name, symm_strategy_name(p->strategy), p->m, columns, p->l,
-             symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "",
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s%s, m %d%s, l %d, %s%s%s)",
+             m->operation->name, symm_strategy_name(p->strategy), schedules[p->schedule], p->m,
+             columns, p->l, symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "",
              p->any_order ? ", any order" : "");
 }
 

@@ -200,6 +200,8 @@ static bool create(struct stage *st, const struct protocol *protocol, struct pro
 {
     symm_matmul_desc desc = {.kind = (symm_matmul_kind)protocol->product,
                              .strategy = (symm_strategy)protocol->algo,
+                             .schedule =
+                                 protocol->stream_k ? SYMM_SCHEDULE_STREAM_K : SYMM_SCHEDULE_AUTO,
                              .flags = protocol->any_order ? SYMM_MATMUL_ANY_ORDER : 0,
                              .nb = p->nb,
                              .a = p->a.t,
@@ -340,6 +342,18 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
         p.rounds += protocol->product == SYMM_MATMUL_ALL_SCATTER ? 0 : 3; /* slots are used again */
     }
+    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+/* Tiles that are fewer than the clusters' last wave has places for. */
+bool products_stream_k(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    const struct collected_extents e = {.l = 1,
+                                        .m = 129 + draw_below(draw, 120),
+                                        .k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8)),
+                                        .n = {136 + 8 * draw_below(draw, 8), 8}};
+    struct product p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
+
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

@@ -11,6 +11,8 @@ bool products_run(struct stage *st, const struct protocol *p, struct draw *draw)
 bool products_hopper(struct stage *st, const struct protocol *p, struct draw *draw);
 /* All-reduces whose sums the switch makes beside the product, or of some ranks behind it. */
 bool products_bands(struct stage *st, const struct protocol *p, struct draw *draw);
+/* All-reduces of a tile or a few, of which two blocks have parts of k. */
+bool products_stream_k(struct stage *st, const struct protocol *p, struct draw *draw);
 /* All-reduces of few rows, of data that suit it on all ranks, on some, or on none. */
 bool products_packs(struct stage *st, const struct protocol *p, struct draw *draw);
 /*

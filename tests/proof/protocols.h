@@ -18,6 +18,7 @@ struct protocol {
     bool ends;      /* leaves its group dead */
     bool wide;      /* runs in the worlds of STAGE_WIDE threads a block, where no other does */
     bool any_order; /* sums may be added in any order */
+    bool stream_k;  /* SYMM_SCHEDULE_STREAM_K */
     bool whole_k;   /* without the kernel that splits k: few tiles have parts of sums, too */
 };
 

@@ -59,8 +59,11 @@ void stage_environment(uint32_t block, uint64_t seed)
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("SYMM_EMULATED_SEED", text, 1);
     setenv("SYMM_EMULATED_WEAK", TEST_TSAN ? "0" : "1", 1);
-    /* Few, so that a block has several tiles; ThreadSanitizer counts threads, up to 8128. */
-    setenv("SYMM_EMULATED_SMS", TEST_TSAN || block >= STAGE_WIDE ? "3" : "8", 1);
+    /*
+     * Few, so that a block has several tiles, but two clusters, of which each may take a tile of
+     * two in the last wave. ThreadSanitizer counts threads, up to 8128.
+     */
+    setenv("SYMM_EMULATED_SMS", TEST_TSAN ? "3" : block >= STAGE_WIDE ? "5" : "8", 1);
     setenv("SYMM_EMULATED_EARLY", block >= STAGE_WIDE ? "1" : "0", 1);
     setenv("SYMM_EMULATED_MEMORY", "64M", 1);
     setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);

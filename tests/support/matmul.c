@@ -107,6 +107,7 @@ struct matmul_case matmul_draw(uint64_t number, int nranks)
     c.in_place = c.has_c && matmul_beta(&c) != 0 && below(&d, 2);
     if (c.in_place)
         c.addend = c.out;
+    c.schedule = below(&d, 2) ? SYMM_SCHEDULE_AUTO : (symm_schedule)below(&d, 3);
     return c;
 }
 
@@ -132,16 +133,16 @@ const char *matmul_text(const struct matmul_case *c)
 {
     static _Thread_local char text[320];
 
-    snprintf(text, sizeof text,
-             "kind %d, strategy %d, m %d, k %d, l %d, n[%d] %d %d %d %d%s, types %d %d %d, "
-             "activation %d, c %d, in place %d, bias %d, gathered %d, alpha %g, beta %g, same %d, "
-             "data %d, whole %d, contiguous %d, joined %d, k differs %d, partial %d, layout %llu",
-             (int)c->kind, (int)c->strategy, c->m, c->k, c->l, c->nb, c->n[0], c->n[1], c->n[2],
-             c->n[3], c->n_differs ? " at most" : "", (int)c->in, (int)c->out, (int)c->addend,
-             (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered,
-             (double)matmul_alpha(c), (double)matmul_beta(c), (int)c->same, (int)c->data, c->whole,
-             c->contiguous, c->joined, c->k_differs, (int)c->partial,
-             (unsigned long long)c->layout);
+    snprintf(
+        text, sizeof text,
+        "kind %d, strategy %d, schedule %d, m %d, k %d, l %d, n[%d] %d %d %d %d%s, types %d %d %d, "
+        "activation %d, c %d, in place %d, bias %d, gathered %d, alpha %g, beta %g, same %d, "
+        "data %d, whole %d, contiguous %d, joined %d, k differs %d, partial %d, layout %llu",
+        (int)c->kind, (int)c->strategy, (int)c->schedule, c->m, c->k, c->l, c->nb, c->n[0], c->n[1],
+        c->n[2], c->n[3], c->n_differs ? " at most" : "", (int)c->in, (int)c->out, (int)c->addend,
+        (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered,
+        (double)matmul_alpha(c), (double)matmul_beta(c), (int)c->same, (int)c->data, c->whole,
+        c->contiguous, c->joined, c->k_differs, (int)c->partial, (unsigned long long)c->layout);
     return text;
 }
 
@@ -394,6 +395,7 @@ symm_matmul_desc matmul_job_desc(const struct matmul_job *job)
         .kind = c->kind,
         .strategy = c->strategy,
         .activation = c->activation,
+        .schedule = c->schedule,
         .nb = c->nb == 1 && c->layout % 2 ? 0 : c->nb,
         .a = describe(job, &job->o.a),
         .gathered_a = describe(job, &job->o.gathered),

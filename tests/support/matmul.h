@@ -26,6 +26,7 @@ struct matmul_case {
     symm_matmul_kind kind;
     symm_strategy strategy;
     symm_activation activation;
+    symm_schedule schedule;
     symm_dtype in, out, addend; /* of a and b; of d; of c and bias */
     int32_t m, k, l, nb, n[MATMUL_B];
     bool n_differs; /* between ranks: n is the most */

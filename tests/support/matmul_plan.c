@@ -132,6 +132,8 @@ void matmul_run_plan(struct rank *self, void *arg)
                                : plan->collected ? matmul_draw_collected((uint64_t)i, self->nranks)
                                                  : matmul_draw((uint64_t)i, self->nranks);
         c.same_bits = i % 2 == 1; /* else k may be split */
+        if (c.same_bits && c.schedule == SYMM_SCHEDULE_STREAM_K)
+            c.schedule = SYMM_SCHEDULE_AUTO;
         RANK_TRY(self, run_case(self, ctx, &c, plan->any_bits, stream));
     }
     RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));

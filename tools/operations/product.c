@@ -3,9 +3,23 @@
 
 #include "operation.h"
 
+/* symm's product by one of its schedules. */
+#define DATA_PARALLEL(...)                                                                         \
+    {                                                                                              \
+        .name = "data_parallel", __VA_ARGS__, .schedule = SYMM_SCHEDULE_DATA_PARALLEL              \
+    }
+#define STREAM_K(...)                                                                              \
+    {                                                                                              \
+        .name = "stream_k", __VA_ARGS__, .schedule = SYMM_SCHEDULE_STREAM_K                        \
+    }
+#define ALONE .kind = PRODUCT_ALONE
+#define FUSED .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_FUSED
+
 static const struct product_variant alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
-    {.name = "product", .kind = PRODUCT_ALONE},
+    {.name = "product", ALONE},
+    DATA_PARALLEL(ALONE),
+    STREAM_K(ALONE),
     {0},
 };
 
@@ -16,9 +30,11 @@ static const struct product_variant gathered[] = {
     {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},
     {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},
     {.name = "auto", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_AUTO},
-    {.name = "fused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_FUSED},
+    {.name = "fused", FUSED},
     {.name = "pipelined", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_PIPELINED},
     {.name = "unfused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_UNFUSED},
+    DATA_PARALLEL(FUSED),
+    STREAM_K(FUSED),
     {0},
 };
 
@@ -29,7 +45,7 @@ static const struct product_variant gathered[] = {
         {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},                                      \
         {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},                                      \
         {.name = "auto", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_AUTO},                \
-        {.name = "fused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_FUSED},              \
+        {.name = "fused", FUSED}, DATA_PARALLEL(FUSED), STREAM_K(FUSED),                           \
     {                                                                                              \
         .name = "unfused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_UNFUSED             \
     }
@@ -206,7 +222,8 @@ static void describe_together(const struct product_call *call, symm_matmul_desc 
 
 static symm_status prepare_ours(struct product_call *call)
 {
-    symm_matmul_desc desc = {.flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
+    symm_matmul_desc desc = {.schedule = call->variant->schedule,
+                             .flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
                                       (call->any_order ? SYMM_MATMUL_ANY_ORDER : 0u) |
                                       (call->constant_b ? SYMM_MATMUL_CONSTANT_B : 0u) |
                                       (call->traced ? SYMM_MATMUL_TRACE : 0u)};

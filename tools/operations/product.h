@@ -24,6 +24,7 @@ struct product_variant {
     const char *name;
     enum product_kind kind;
     symm_strategy strategy; /* of PRODUCT_TOGETHER */
+    symm_schedule schedule; /* of symm's products */
 };
 
 #define PRODUCT_NAMES                                                                              \

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include "matmul/kernels/sm90_tiles.h"
-#include "matmul/kernels/tile_order.h"
 #include "order.h"
 #include "runtime/base/numbers.h"
 
@@ -22,8 +21,10 @@ const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )}
 enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
 static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
 
-static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
-static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
+static const double tile_us = 36.9e-6;       /* the unit of the shapes' times */
+static const double tile_end_k = 125;        /* a tile's end takes as long as this much of k */
+static const double shared_column_us = 0.01; /* to add two parts of k of a tile */
+static const double l2_bytes_per_us = 6.5e6;
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
 static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product, */
 static const double sms_bytes_per_us = 260e3;    /* and by many */
@@ -40,29 +41,51 @@ static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
  */
 static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3;
 
-/* The rows of a step: of a shard, or of an owner. */
-static int32_t rows_of_step(const struct symm_problem *p, const struct symm_matmul_plan *plan,
-                            int step)
-{
-    if (plan->sink == SYMM_TO_OWNERS)
-        return symm__rows_of_rank(p->m, p->collect_nranks,
-                                  symm__owner_of_step(p->collect_rank, p->collect_nranks, step));
-    return symm__rows_of_rank(p->m, p->nranks, (p->rank + step) % p->nranks);
-}
-
 /* Tiles of all clusters. */
 static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
                       const struct symm_tile_shape *shape)
 {
-    const int height = SYMM_WGMMA_ROWS * shape->cluster;
-    uint64_t across = 0;
-
-    for (int i = 0; i < p->nb; i++)
-        across += symm__ceil_div((uint64_t)p->n[i], (uint64_t)shape->columns);
-    return across * (uint64_t)p->l *
-           symm__ceil_div((uint64_t)rows_of_step(p, plan, step), (uint64_t)height);
+    return symm__tiles_of_steps(p, plan->sink, step, step + 1, SYMM_WGMMA_ROWS * shape->cluster,
+                                shape->columns);
 }
 
+/* One wave of tiles, with this much of k. */
+static double wave_us(const struct symm_tile_shape *shape, double k)
+{
+    return shape->time * (k + tile_end_k) * tile_us;
+}
+
+/*
+ * A wave of this many places, in which each block has a part of a tile's k. No block shares what it
+ * loads, so L2 may be the limit. If the caller asks for it, the addition counts as free, so that a
+ * shape is chosen with which it happens.
+ */
+static double shared_wave_us(const struct symm_problem *p, const struct symm_tile_shape *shape,
+                             uint64_t places)
+{
+    const double blocks = (double)places * shape->cluster * shape->cluster,
+                 stage = (SYMM_WGMMA_ROWS + shape->columns) * SYMM_WGMMA_DEPTH * sizeof(uint16_t),
+                 add_us =
+                     p->schedule == SYMM_SCHEDULE_STREAM_K ? 0 : shape->columns * shared_column_us,
+                 step_us = fmax(shape->time * SYMM_WGMMA_DEPTH * tile_us,
+                                blocks * stage / l2_bytes_per_us);
+
+    return (double)p->k / shape->cluster / SYMM_WGMMA_DEPTH * step_us + wave_us(shape, 0) + add_us;
+}
+
+bool symm__model_shares_k(const struct symm_problem *p, const struct symm_tile_shape *shape,
+                          uint64_t ntiles, uint64_t clusters)
+{
+    const uint64_t last = clusters ? ntiles % clusters : 0;
+
+    if (shape->cluster == 1 || last == 0 || last * (uint64_t)shape->cluster > clusters ||
+        !symm__may_share_k(p))
+        return false;
+    return p->schedule == SYMM_SCHEDULE_STREAM_K ||
+           shared_wave_us(p, shape, last) < wave_us(shape, p->k);
+}
+
+/* Tiles that are multiplied one wave after the other. */
 static double tiles_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                        const struct symm_tile_shape *shape, uint64_t ntiles)
 {
@@ -70,7 +93,19 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
 
     if (clusters == 0)
         return INFINITY;
-    return (double)symm__ceil_div(ntiles, clusters) * shape->time * (p->k + tile_end_k) * tile_us;
+    return (double)symm__ceil_div(ntiles, clusters) * wave_us(shape, p->k);
+}
+
+/* All tiles of a launch. */
+static double all_tiles_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                           const struct symm_tile_shape *shape, uint64_t ntiles)
+{
+    const double us = tiles_us(p, plan, shape, ntiles);
+    const uint64_t clusters = plan->blocks / (unsigned)shape->cluster;
+
+    if (!symm__model_shares_k(p, shape, ntiles, clusters))
+        return us;
+    return us - wave_us(shape, p->k) + shared_wave_us(p, shape, ntiles % clusters);
 }
 
 /*
@@ -97,18 +132,18 @@ static double chunk_us(const struct symm_matmul_plan *plan, const struct speed *
 
 /*
  * The time at which the last tiles end if the arrival of rows determines it; they take last_us, and
- * a wave of tiles wave_us. One wave of a strip's tiles begins with its first piece and ends after
+ * a wave of tiles one_us. One wave of a strip's tiles begins with its first piece and ends after
  * its last piece has been multiplied. The other waves follow it.
  */
 static double arrival_us(const struct symm_matmul_plan *plan, int shards, double last_us,
-                         double wave_us)
+                         double one_us)
 {
     const struct speed speed = speed_of(plan);
     const double bytes_us = (double)plan->slab_nbytes / speed.bytes_per_us,
                  piece_us = chunk_us(plan, &speed);
 
-    return speed.begin_us + shards * (bytes_us + speed.chunk_us * plan->chunks) + last_us -
-           wave_us + fmax(wave_us / plan->k_pieces, wave_us - piece_us * (plan->k_pieces - 1));
+    return speed.begin_us + shards * (bytes_us + speed.chunk_us * plan->chunks) + last_us - one_us +
+           fmax(one_us / plan->k_pieces, one_us - piece_us * (plan->k_pieces - 1));
 }
 
 /* The arrival of the first piece of other ranks' shards in the first wave; 0: it has none. */
@@ -125,15 +160,15 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
                          const struct symm_tile_shape *shape, int first_step, int last_step)
 {
     const int arriving = plan->chunks ? last_step - 1 : 0;
-    uint64_t all = 0, last;
+    const uint64_t all = symm__tiles_of_steps(p, plan->sink, first_step, last_step,
+                                              SYMM_WGMMA_ROWS * shape->cluster, shape->columns);
+    uint64_t last;
 
-    for (int step = first_step; step < last_step; step++)
-        all += tiles(p, plan, step, shape);
     if (arriving == 0)
-        return tiles_us(p, plan, shape, all);
+        return all_tiles_us(p, plan, shape, all);
     last = symm__ceil_div(tiles(p, plan, last_step - 1, shape), plan->chunks / plan->k_pieces);
     return fmax(
-        fmax(fused_us, first_us(plan, arriving)) + tiles_us(p, plan, shape, all) +
+        fmax(fused_us, first_us(plan, arriving)) + all_tiles_us(p, plan, shape, all) +
             arriving * (double)plan->slab_nbytes / product_bytes_per_us,
         arrival_us(plan, arriving, tiles_us(p, plan, shape, last), tiles_us(p, plan, shape, 1)));
 }

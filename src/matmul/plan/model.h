@@ -39,6 +39,13 @@ struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns, bool waits);
 
 /*
+ * Whether the blocks of a cluster share the k of the tiles of the last wave: with AUTO if that is
+ * expected to be faster. ntiles: of all clusters; a cluster has `shape->cluster` of the tiles.
+ */
+bool symm__model_shares_k(const struct symm_problem *p, const struct symm_tile_shape *shape,
+                          uint64_t ntiles, uint64_t clusters);
+
+/*
  * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only
  * shapes with whole lines of columns count. If the plan has chunks, all shards but this rank's own
  * are still arriving.

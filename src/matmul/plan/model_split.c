@@ -85,7 +85,7 @@ struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
     double least = INFINITY;
 
     for (int i = 0; i < NSHAPES; i++)
-        for (int k_parts = 1; k_parts <= (p->same_bits ? 1 : (int)most); k_parts++) {
+        for (int k_parts = 1; k_parts <= (symm__may_share_k(p) ? (int)most : 1); k_parts++) {
             const struct symm_split split = {i, k_parts};
             const double us = symm__model_split_us(limits, p, columns, &split);
             const uint64_t blocks =

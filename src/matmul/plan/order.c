@@ -1,6 +1,7 @@
 /* Computes the mixed order of tiles. */
 #include "order.h"
 
+#include "matmul/kernels/tile_order.h"
 #include "runtime/base/numbers.h"
 
 /*
@@ -8,6 +9,16 @@
  * the others' tiles come first, and all parts are there when the own tiles are added.
  */
 enum { LINK_K = 2560 };
+
+/* Tiles of a row of tiles. */
+static uint64_t across(const struct symm_problem *p, int columns)
+{
+    uint64_t tiles = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        tiles += symm__ceil_div((uint64_t)p->n[i], (uint64_t)columns);
+    return tiles;
+}
 
 int symm__steps_of(const struct symm_problem *p, uint32_t sink)
 {
@@ -23,11 +34,27 @@ uint64_t symm__tiles_of_owner(const struct symm_problem *p, uint32_t sink, int o
                               int columns)
 {
     const int32_t owned = symm__rows_of_owner(p, sink, owner);
-    uint64_t across = 0;
 
-    for (int i = 0; i < p->nb; i++)
-        across += symm__ceil_div((uint64_t)p->n[i], (uint64_t)columns);
-    return across * (uint64_t)p->l * symm__ceil_div((uint64_t)owned, (uint64_t)rows);
+    return across(p, columns) * (uint64_t)p->l * symm__ceil_div((uint64_t)owned, (uint64_t)rows);
+}
+
+/* The rows of a step: of a shard, or of an owner. */
+static int32_t rows_of_step(const struct symm_problem *p, uint32_t sink, int step)
+{
+    if (sink == SYMM_TO_OWNERS)
+        return symm__rows_of_rank(p->m, p->collect_nranks,
+                                  symm__owner_of_step(p->collect_rank, p->collect_nranks, step));
+    return symm__rows_of_rank(p->m, p->nranks, (p->rank + step) % p->nranks);
+}
+
+uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int first, int last,
+                              int rows, int columns)
+{
+    uint64_t down = 0;
+
+    for (int step = first; step < last; step++)
+        down += symm__ceil_div((uint64_t)rows_of_step(p, sink, step), (uint64_t)rows);
+    return across(p, columns) * (uint64_t)p->l * down;
 }
 
 symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,

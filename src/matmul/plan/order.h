@@ -14,6 +14,10 @@ int32_t symm__rows_of_owner(const struct symm_problem *p, uint32_t sink, int own
 uint64_t symm__tiles_of_owner(const struct symm_problem *p, uint32_t sink, int owner, int rows,
                               int columns);
 
+/* Tiles of rows x columns in steps [first, last) of a product with this sink. */
+uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int first, int last,
+                              int rows, int columns);
+
 /*
  * The order of a launch with these args and tiles of rows x columns. The device computes `wave`
  * tiles at a time. The order of steps if the launch has the rows of some owners only, or if this

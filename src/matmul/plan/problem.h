@@ -17,6 +17,7 @@ struct symm_problem {
     symm_matmul_kind kind;
     symm_strategy strategy;
     symm_activation activation;
+    symm_schedule schedule;
     symm_dtype dtype;                      /* of a and b */
     bool same_bits;                        /* SYMM_MATMUL_SAME_BITS */
     bool any_order;                        /* SYMM_MATMUL_ANY_ORDER */
@@ -42,6 +43,9 @@ struct symm_name symm__name_of(const char *member, int i);
 bool symm__kind_collects(symm_matmul_kind kind);
 /* Whether the sums are over the products of all ranks. */
 bool symm__kind_reduces(symm_matmul_kind kind);
+
+/* Whether several blocks may share the k of a tile. */
+bool symm__may_share_k(const struct symm_problem *p);
 
 /* Whether D gets alpha times the sums: there are no addends, and no activation. */
 bool symm__only_sums(const struct symm_problem *p);

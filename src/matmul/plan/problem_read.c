@@ -22,6 +22,11 @@ bool symm__kind_collects(symm_matmul_kind kind)
     return symm__kind_reduces(kind) || kind == SYMM_MATMUL_ALL_SCATTER;
 }
 
+bool symm__may_share_k(const struct symm_problem *p)
+{
+    return !p->same_bits && p->schedule != SYMM_SCHEDULE_DATA_PARALLEL;
+}
+
 bool symm__only_sums(const struct symm_problem *p)
 {
     bool only = p->activation == SYMM_NONE;
@@ -229,6 +234,15 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     if ((unsigned)desc->activation > SYMM_SILU)
         return symm__fail(SYMM_ERROR_ARGUMENT, "activation is %d, which is no symm_activation",
                           (int)desc->activation);
+    if ((unsigned)desc->schedule > SYMM_SCHEDULE_STREAM_K)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "schedule is %d, which is no symm_schedule",
+                          (int)desc->schedule);
+    if (desc->schedule == SYMM_SCHEDULE_STREAM_K && desc->flags & SYMM_MATMUL_SAME_BITS)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "schedule is SYMM_SCHEDULE_STREAM_K, whose bits "
+                          "depend on the shape: not with flags %#llx, "
+                          "SYMM_MATMUL_SAME_BITS",
+                          (unsigned long long)desc->flags);
     if (desc->nb < 0 || desc->nb > SYMM_MATMUL_MAX_B)
         return symm__fail(SYMM_ERROR_ARGUMENT, "nb is %d; it must be 0 to %d", desc->nb,
                           SYMM_MATMUL_MAX_B);
@@ -406,6 +420,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     p->kind = desc->kind;
     p->strategy = desc->strategy;
     p->activation = desc->activation;
+    p->schedule = desc->schedule;
     p->same_bits = desc->flags & SYMM_MATMUL_SAME_BITS;
     p->any_order = desc->flags & SYMM_MATMUL_ANY_ORDER;
     p->traced = desc->flags & SYMM_MATMUL_TRACE;

@@ -30,6 +30,8 @@ typedef struct symm_wgmma_args {
     /* Of the kernel that splits k: the blocks that share a tile's k; rows of a box of A. */
     uint32_t k_parts, rows_loaded;
     uint32_t constant_b; /* it loads B before the kernel in front of it has ended */
+    /* Of the other kernel: from this place on, the blocks of a cluster share a tile's k. */
+    uint32_t shared_from;
 } symm_wgmma_args;
 
 #endif

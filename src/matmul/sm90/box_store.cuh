@@ -55,8 +55,8 @@ template <int ACCUMULATORS> struct boxed_store : deferred_store<ACCUMULATORS> {
         column = t.column;
         row = t.row + warp_row();
         batch = t.batch;
-        stays = is_own(a, t);
-        leaves = has_parts(a) && is_others(a, t);
+        stays = t.rows > 0 && is_own(a, t);
+        leaves = t.rows > 0 && has_parts(a) && is_others(a, t);
         second_set = set != 0;
     }
 

@@ -12,7 +12,7 @@
 
 #include "matmul/kernels/sum_parts.cuh"
 #include "matmul/kernels/trace.cuh"
-#include "shape.cuh"
+#include "shared_k.cuh"
 
 namespace sm90
 {
@@ -91,6 +91,15 @@ template <typename S> struct followed_tiles {
         return n % S::FOLLOWED;
     }
 
+    /* Turns to the next tile; false: there is none. */
+    SYMM_DEV_IN_CLASS bool next(void)
+    {
+        if (!todo.next(&w))
+            return false;
+        w.t = results_of(w);
+        return true;
+    }
+
     /* Few registers are left to keep the next tile from here on. */
     SYMM_DEV_IN_CLASS bool is_last(void) const
     {
@@ -116,7 +125,7 @@ SYMM_DEV void signal_tiles(const symm_wgmma_args &args, typename S::barriers &ba
     const symm_product_args &a = args.product;
     followed_tiles<S> at(args);
 
-    for (; at.todo.next(&at.w); at.n++) {
+    for (; at.next(); at.n++) {
         at.await(bars);
         if (at.w.t.rows > 0 && (!has_parts(a) || is_others(a, at.w.t)))
             signal_part(a, at.w.t);
@@ -148,7 +157,7 @@ template <typename S> struct adder {
     {
         followed_tiles<S> at(args);
 
-        for (; at.todo.next(&at.w); at.n++) {
+        for (; at.next(); at.n++) {
             const tile &t = at.w.t;
             if (t.rows == 0 || !has_parts(args.product) || !is_own(args.product, t))
                 at.await(bars);

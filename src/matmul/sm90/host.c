@@ -255,6 +255,18 @@ out:
     return st;
 }
 
+/* The first place whose tile the blocks of a cluster share along k; none: past all places. */
+static uint32_t shared_from(const struct symm_problem *p, const symm_product_args *args,
+                            const struct symm_tile_shape *shape, uint32_t clusters)
+{
+    const uint64_t ntiles = symm__tiles_of_steps(p, args->sink, args->first_step, args->last_step,
+                                                 SYMM_WGMMA_ROWS * shape->cluster, shape->columns);
+
+    if (!symm__model_shares_k(p, shape, ntiles, clusters))
+        return UINT32_MAX;
+    return (uint32_t)(ntiles - ntiles % clusters);
+}
+
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
@@ -267,7 +279,10 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     const uint32_t cluster = (uint32_t)shape->cluster,
                    shared_nbytes = args->parts.beside ? SYMM_WGMMA_SHARED_NBYTES
                                                       : SYMM_WGMMA_PLAIN_SHARED_NBYTES;
-    symm_wgmma_args all = {.product = *args};
+    symm_wgmma_args all = {
+        .product = *args,
+        .shared_from = shared_from(p, args, shape, plan->blocks / cluster),
+    };
     symm_status st;
 
     all.product.order = symm__mixed_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,

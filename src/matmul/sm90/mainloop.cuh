@@ -26,13 +26,15 @@ struct sources {
     const symm_tensor_map *a, *b;
     int32_t a_row, a_batch, b_column, b_batch;
     bool b_along_k;
+    bool alone; /* no other block needs this part of B */
 
-    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &args, const tile &t)
-        : a(&args.own), b(&args.b[t.product]), a_row(row_in_a(args.product, t)), a_batch(0),
-          b_column(t.column), b_batch(args.product.b[t.product].batch ? t.batch : 0),
-          b_along_k(sm90::b_along_k(args, t))
+    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &args, const work &w)
+        : a(&args.own), b(&args.b[w.t.product]), a_row(row_in_a(args.product, w.t)), a_batch(0),
+          b_column(w.t.column), b_batch(args.product.b[w.t.product].batch ? w.t.batch : 0),
+          b_along_k(sm90::b_along_k(args, w.t)), alone(w.nparts > 1)
     {
         const symm_shards &s = args.product.a;
+        const tile &t = w.t;
         if (shard_in_a(args.product, t) == s.rank) {
             a_batch = s.own.batch ? t.batch : 0;
             return;
@@ -43,31 +45,43 @@ struct sources {
     }
 };
 
-/* Loads a box of B, into all blocks of the cluster. */
+/* Loads a box of B, into all blocks of the cluster that multiply it. */
 template <typename S>
 SYMM_DEV void load_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, uint64_t *bar)
 {
-    if constexpr (S::CLUSTER == 1)
+    if (S::CLUSTER == 1 || f.alone)
         tensor_load(shared, f.b, x, y, f.b_batch, bar);
     else
         tensor_load_all(shared, f.b, x, y, f.b_batch, bar, (1u << S::CLUSTER) - 1);
 }
 
-/* Expects all of a stage, and starts to load this block's share of B at k. */
+/* Loads one block's share of a stage's B. */
+template <typename S>
+SYMM_DEV void load_share_of_b(const sources &f, int32_t share, int32_t k, typename S::stage &s,
+                              uint64_t *bar)
+{
+    constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
+
+    if (f.b_along_k)
+        load_b<S>(f, s.b + share * SHARE * DEPTH, k, f.b_column + share * SHARE, bar);
+    else
+        for (int32_t j = share * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
+            load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
+}
+
+/* Expects all of a stage, and starts to load B at k: this block's share, or alone all shares. */
 template <typename S>
 SYMM_DEV void load_stage_of_b(const symm_wgmma_args &args, const sources &f, int32_t k,
                               typename S::stage &s, uint64_t *bar)
 {
-    constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
-    const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
     const uint32_t lines = S::rows_loaded(args) + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS);
 
     mbarrier_expect(bar, lines * DEPTH * (uint32_t)sizeof *s.b);
-    if (f.b_along_k)
-        load_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
+    if (S::CLUSTER == 1 || !f.alone)
+        load_share_of_b<S>(f, S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0, k, s, bar);
     else
-        for (int32_t j = rank * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
-            load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
+        for (int32_t share = 0; share < S::CLUSTER; share++)
+            load_share_of_b<S>(f, share, k, s, bar);
 }
 
 /* Starts to load this block's rows of A at k. */
@@ -85,7 +99,7 @@ template <typename S, typename F>
 SYMM_DEV void produce(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                       typename S::stage_barriers &bars, typename S::ring &at, const F &before)
 {
-    const sources from(args, w.t);
+    const sources from(args, w);
 
 #pragma unroll 1
     for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {

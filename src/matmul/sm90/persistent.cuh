@@ -6,7 +6,7 @@
 #define SYMM_MATMUL_SM90_PERSISTENT_CUH
 
 #include "followers.cuh"
-#include "mainloop.cuh"
+#include "shared_k.cuh"
 
 namespace sm90
 {
@@ -34,10 +34,8 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
             if (results.is_done())
                 pass_tile<S>(bars);
     };
-    bool more = todo.next(&next);
-
-    while (more) {
-        const work w = next;
+    bool more = todo.next_whole(&next);
+    const auto multiply = [&](const work &w, float(&d)[S::ACCUMULATORS], const auto &turn) {
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
@@ -52,19 +50,35 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                 pass();
             }
             if (DEFER)
-                results.aim(a, w.t, SENDS ? bars.set : 0);
-            more = todo.next(&next);
+                results.aim(a, results_of(w), SENDS ? bars.set : 0);
+            turn();
         };
-        float d[S::ACCUMULATORS];
         if (b_along_k(args, w.t))
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
+    };
+    const auto end_tile = [&](const work &w, const float(&d)[S::ACCUMULATORS]) {
         if (DEFER)
             results.hold(d, w.t, a);
         else
-            put_through_smem(d, smem, epilogue(a, w.t, bars.set));
+            put_through_smem(d, smem, epilogue(a, results_of(w), bars.set));
+    };
+
+    while (more) {
+        const work w = next;
+        float d[S::ACCUMULATORS];
+        multiply(w, d, [&] { more = todo.next_whole(&next); });
+        end_tile(w, d);
+    }
+    /* Apart: if a branch of the loop changed accumulators, nvcc would serialize all of wgmma. */
+    work w;
+    if (S::CLUSTER > 1 && todo.next_shared(&w)) {
+        float d[S::ACCUMULATORS];
+        multiply(w, d, [] {});
+        add_shared_k<S>(w, d, at, m, bars);
+        end_tile(w, d);
     }
     if (PASSES)
         arrive_warp(&bars.drained);
@@ -106,13 +120,14 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
     for (uint32_t n = 0; todo.next(&w); n++) {
         if (has_followers(a))
             await_followers<S>(n, bars);
-        int32_t arrived = rows.needed(a, w) ? w.k_begin : w.k_end;
+        const int32_t end = min(w.k_end, a.a.k);
+        int32_t arrived = rows.needed(a, w) ? w.k_begin : end;
         produce<S>(args, w, m.stages, bars, at, [&](int32_t k) {
-            if (k != arrived)
+            if (k < arrived || k >= end)
                 return;
             rows.await(a, k, k + 1, 0, 1);
             fence_async(); /* the arrived rows are visible to TMA */
-            arrived += (int32_t)a.arrivals.k_piece;
+            arrived = (k / (int32_t)a.arrivals.k_piece + 1) * (int32_t)a.arrivals.k_piece;
         });
     }
 }
@@ -123,6 +138,7 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
         return;
     count_started(a);
     begin_stages<S>(bars);
+    mbarrier_init(&bars.shown, S::WARPS);
     begin_following<S>(a, bars);
     fence_barriers();
 }

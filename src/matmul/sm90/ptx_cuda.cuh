@@ -46,6 +46,31 @@ SYMM_DEV void mbarrier_arrive_here(uint64_t *bar)
                  : "memory");
 }
 
+/* The same at a barrier of the cluster. Whoever waits there sees what the warp has stored. */
+SYMM_DEV void mbarrier_release(uint64_t *bar, uint32_t block)
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(
+                     symm_detail::in_shared(bar)),
+                 "r"(block)
+                 : "memory");
+}
+
+/* Waits until the phase of this parity is complete, and sees what was released to it. */
+SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
+{
+    uint32_t done;
+
+    do {
+        asm volatile("{ .reg .pred p;"
+                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
+                     " selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(symm_detail::in_shared(bar)), "r"(parity)
+                     : "memory");
+    } while (!done);
+}
+
 /* Waits until the phase of this parity is complete. */
 SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
 {

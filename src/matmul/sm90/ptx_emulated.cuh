@@ -48,7 +48,17 @@ SYMM_DEV void mbarrier_arrive_here(uint64_t *bar)
     unit().mbarrier_arrive(bar, unit().cluster_rank());
 }
 
+SYMM_DEV void mbarrier_release(uint64_t *bar, uint32_t block)
+{
+    unit().mbarrier_arrive(bar, block);
+}
+
 SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
+{
+    unit().mbarrier_wait(bar, parity);
+}
+
+SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
 {
     unit().mbarrier_wait(bar, parity);
 }

@@ -59,6 +59,12 @@ template <int R, int N, int BLOCKS, int NSTAGES> struct pipeline {
             slot = 0;
             parity ^= 1;
         }
+
+        SYMM_DEV_IN_CLASS void back(void)
+        {
+            parity ^= slot == 0;
+            slot = (slot + STAGES - 1) % STAGES;
+        }
     };
 };
 
@@ -125,29 +131,72 @@ template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS,
     struct barriers : base::stage_barriers {
         uint64_t passed[FOLLOWED], followed[FOLLOWED];
         uint64_t drained, loaded[BOXES];
-        int64_t set;             /* see set_offset() */
+        uint64_t shown; /* the other block's warps have shown their part of the last tile's k */
+        int64_t set;    /* see set_offset() */
         uint32_t npassed[WARPS]; /* tiles, of each consumer warp */
         uint32_t runs;           /* see runs_of() */
     };
 
-    /* The work of this block. A cluster takes as many tiles below each other as it has blocks. */
+    /*
+     * The work of this block. A cluster takes as many tiles below each other as it has blocks, a
+     * block each. In the last wave it may take one tile, of which each block has a part of k.
+     */
     struct block_schedule {
+        const symm_wgmma_args &args;
         schedule<ROWS * BLOCKS, N> todo;
-        int32_t down;
 
-        SYMM_DEV_IN_CLASS block_schedule(const symm_wgmma_args &args)
-            : todo(args.product, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+        SYMM_DEV_IN_CLASS block_schedule(const symm_wgmma_args &a)
+            : args(a), todo(a.product, blockIdx.x / BLOCKS)
         {
         }
 
-        /* A tile may have no rows: its block still loads its share of B for the other blocks. */
         SYMM_DEV_IN_CLASS bool next(work *w)
         {
-            if (!todo.next(w, gridDim.x / BLOCKS))
+            return next_whole(w) || next_shared(w);
+        }
+
+        /* A tile may have no rows: its block still loads its share of B for the other blocks. */
+        SYMM_DEV_IN_CLASS bool next_whole(work *w)
+        {
+            if (todo.place >= args.shared_from || !todo.next(w, gridDim.x / BLOCKS))
                 return false;
-            w->t.row += down;
-            w->t.rows = max(0, min((int32_t)ROWS, w->t.rows - down));
+            take_rows(*w, BLOCKS > 1 ? (int32_t)cluster_rank() : 0);
             return true;
+        }
+
+        /* The last work, behind the whole tiles. */
+        SYMM_DEV_IN_CLASS bool next_shared(work *w)
+        {
+            const uint32_t place = todo.place - args.shared_from;
+
+            if (BLOCKS == 1 || todo.place < args.shared_from)
+                return false;
+            todo.place = args.shared_from + place / BLOCKS;
+            if (!todo.next(w, gridDim.x))
+                return false;
+            take_rows(*w, (int32_t)(place % BLOCKS));
+            take_part(*w);
+            return true;
+        }
+
+      private:
+        /* Of the tiles below each other. */
+        SYMM_DEV_IN_CLASS static void take_rows(work &w, int32_t tile)
+        {
+            w.t.row += tile * ROWS;
+            w.t.rows = max(0, min((int32_t)ROWS, w.t.rows - tile * ROWS));
+        }
+
+        /* Equal parts, since the blocks use their stages together; past k there are zeros. */
+        SYMM_DEV_IN_CLASS static void take_part(work &w)
+        {
+            const int32_t rank = (int32_t)cluster_rank(), steps = (w.k_end + DEPTH - 1) / DEPTH,
+                          part_k = (steps + BLOCKS - 1) / BLOCKS * DEPTH;
+
+            w.part = rank;
+            w.nparts = BLOCKS;
+            w.k_begin = rank * part_k;
+            w.k_end = w.k_begin + part_k;
         }
     };
 };

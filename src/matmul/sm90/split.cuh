@@ -67,7 +67,7 @@ template <typename S>
 SYMM_DEV void load_early(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                          typename S::stage_barriers &bars)
 {
-    const sources from(args, w.t);
+    const sources from(args, w);
 
 #pragma unroll 1
     for (int32_t i = 0; i < early_stages<S>(args, w); i++)
@@ -79,7 +79,7 @@ template <typename S>
 SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                         typename S::stage_barriers &bars)
 {
-    const sources from(args, w.t);
+    const sources from(args, w);
     typename S::ring at;
     work left = w;
 

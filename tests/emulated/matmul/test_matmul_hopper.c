@@ -130,3 +130,52 @@ TEST_LOOP(hopper_kernel, k_of_few_rows_is_split, 0, 8)
     ck_assert_int_ge(trace_count(0, shapes[_i % 4].launch), 2);
     trace_end();
 }
+
+/*
+ * Tiles of the last wave, of which two blocks have parts of k: of each width, of every kind, into D
+ * or slots on other ranks, and added to the other rank's parts.
+ */
+TEST_LOOP(hopper_kernel, two_blocks_share_k_in_the_last_wave, 0, 12)
+{
+    static const struct {
+        symm_matmul_kind kind;
+        int nranks;
+        const char *sms;
+        int32_t m, n, k;
+    } shapes[] = {
+        {SYMM_MATMUL, 1, "5", 200, 128, 264},
+        {SYMM_MATMUL, 1, "5", 120, 192, 328}, /* the lower tile has no rows */
+        {SYMM_MATMUL, 1, "5", 256, 208, 272},
+        {SYMM_MATMUL, 1, "5", 200, 224, 280},
+        {SYMM_MATMUL, 1, "5", 200, 256, 256},
+        {SYMM_MATMUL, 1, "5", 590, 192, 264}, /* behind a wave of whole tiles */
+        {SYMM_ALL_GATHER_MATMUL, 2, "9", 400, 192, 264},
+        {SYMM_ALL_GATHER_MATMUL, 3, "13", 600, 192, 328},
+        {SYMM_MATMUL_REDUCE_SCATTER, 2, "9", 400, 192, 264},
+        {SYMM_MATMUL_REDUCE_SCATTER, 3, "13", 600, 192, 264},
+        {SYMM_MATMUL_ALL_REDUCE, 2, "5", 200, 192, 328},
+        {SYMM_MATMUL_ALL_SCATTER, 2, "5", 200, 384, 264},
+    };
+    const bool adds = _i % 2 == 0 && _i < 8;
+    const struct matmul_case c = {.kind = shapes[_i].kind,
+                                  .schedule = SYMM_SCHEDULE_STREAM_K,
+                                  .activation = adds ? SYMM_GELU : SYMM_NONE,
+                                  .in = SYMM_BFLOAT16,
+                                  .out = SYMM_BFLOAT16,
+                                  .addend = SYMM_FLOAT32,
+                                  .m = shapes[_i].m,
+                                  .k = shapes[_i].k,
+                                  .l = 1,
+                                  .nb = 1,
+                                  .n = {shapes[_i].n},
+                                  .has_c = adds,
+                                  .contiguous = true,
+                                  .layout = (uint64_t)_i};
+
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer these shapes take minutes");
+    setenv("SYMM_EMULATED_SMS", shapes[_i].sms, 1);
+    setenv("SYMM_MATMUL_SPLIT", "0", 1);
+    ranks_run_ok(shapes[_i].nranks, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
+}

@@ -78,7 +78,7 @@ static symm_status check_tiles(struct rank *self, const struct trace *t,
     for (int p = 0; p < c->nb; p++) {
         const int32_t n = c->n[p];
         unsigned char *seen = calloc((size_t)c->l * (size_t)c->m, (size_t)n);
-        size_t wrong = 0;
+        size_t wrong = 0, shared = 0;
 
         for (const symm_matmul_event *e = t->events; e < t->events + t->n; e++)
             for (int32_t i = 0; e->kind == SYMM_MATMUL_EVENT_TILE && e->product == p && i < e->rows;
@@ -86,9 +86,13 @@ static symm_status check_tiles(struct rank *self, const struct trace *t,
                 for (int32_t j = 0; j < e->columns; j++)
                     seen[((int64_t)e->batch * c->m + e->row + i) * n + e->column + j]++;
         for (size_t i = 0; i < (size_t)c->l * (size_t)c->m * (size_t)n; i++)
-            wrong += seen[i] != 1;
+            if (c->schedule == SYMM_SCHEDULE_STREAM_K && seen[i] == 2)
+                shared++;
+            else
+                wrong += seen[i] != 1;
         free(seen);
         CHECK_RANK_MSG(self, wrong == 0, "d[%d]: %zu elements not in one tile", p, wrong);
+        CHECK_RANK(self, c->schedule != SYMM_SCHEDULE_STREAM_K || shared > 0);
     }
     return SYMM_OK;
 out:
@@ -261,6 +265,22 @@ MATMUL_TEST(traces, of_the_Hopper_kernel, 2 + _i / 2, .timeout_s = 200,
             .env = {{"SYMM_MATMUL_ENGINE_BYTES", engine_bytes[_i % 2]}}, .loop = {0, 4})
 {
     every_strategy(self, b);
+}
+
+/* Two blocks have events of each tile of the last wave: here of all tiles. */
+MATMUL_TEST(traces, of_shared_tiles, 2, .timeout_s = 200,
+            .env = {{"SYMM_EMULATED_SMS", "5"}, {"SYMM_MATMUL_SPLIT", "0"}})
+{
+    struct matmul_case c = traced_case;
+
+    c.schedule = SYMM_SCHEDULE_STREAM_K;
+    c.kind = SYMM_MATMUL;
+    c.m = 200;
+    c.k = 264;
+    c.nb = 1;
+    c.n[0] = 192;
+    RANK_TRY(self, run_traced(self, b, &c));
+out:;
 }
 
 MATMUL_TEST(traces, of_the_portable_kernel, 2 + _i / 2, .timeout_s = 200,

@@ -1,5 +1,7 @@
 /* Estimates of products: they choose what was measured to be the fastest, or nearly so. */
+#include "matmul/kernels/sm90_tiles.h"
 #include "matmul/plan/model.h"
+#include "matmul/plan/order.h"
 #include "reference.h"
 #include "test.h"
 
@@ -108,7 +110,8 @@ static const struct {
     int32_t m, n;
     int columns;
 } shapes[] = {
-    {4096, 1792, 224}, {8192, 1792, 224}, {8192, 3584, 256}, {4096, 6656, 208}, {128, 1792, 64},
+    {4096, 1792, 224}, {8192, 1792, 224}, {8192, 3584, 256},
+    {4096, 6656, 208}, {128, 1792, 128}, /* shared by two blocks 11.1 us; with 64 columns 16.0 */
 };
 enum { NSHAPES_MEASURED = sizeof shapes / sizeof shapes[0] };
 
@@ -153,6 +156,51 @@ TEST(model, no_shape_has_less_to_do)
             ck_assert_int_le(time_of(&p, &symm__wgmma_shapes[best]),
                              time_of(&p, &symm__wgmma_shapes[shape]));
     }
+}
+
+/*
+ * Two blocks share the k of the last wave's tiles where that was faster: on one H200 GPU, with 65
+ * clusters. Behind a row: times of data parallel and of shared tiles in us.
+ */
+static const struct {
+    int32_t m, n, k;
+    bool shares;
+} last_waves[] = {
+    {8196, 2560, 5120, true}, /* 329, 304 */
+    {128, 1792, 4096, true},  /* 16.0, 11.1 */
+    {512, 3584, 8192, false}, /* 49.3, 61.5 */
+    {1024, 1792, 4096, false} /* 26.8, 32.4 */
+};
+
+TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 4)
+{
+    struct symm_problem p = problem(last_waves[_i].m, last_waves[_i].n, last_waves[_i].k, 1);
+    const struct symm_matmul_plan plan = {.blocks = BLOCKS};
+    const struct symm_tile_shape *shape = &symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)];
+    const uint64_t ntiles = symm__tiles_of_steps(&p, SYMM_TO_D, 0, 1,
+                                                 SYMM_WGMMA_ROWS * shape->cluster, shape->columns),
+                   clusters = BLOCKS / (uint64_t)shape->cluster;
+
+    ck_assert(symm__model_shares_k(&p, shape, ntiles, clusters) == last_waves[_i].shares);
+    p.schedule = SYMM_SCHEDULE_DATA_PARALLEL;
+    ck_assert(!symm__model_shares_k(&p, shape, ntiles, clusters));
+    p.schedule = SYMM_SCHEDULE_AUTO;
+    p.same_bits = true;
+    ck_assert(!symm__model_shares_k(&p, shape, ntiles, clusters));
+}
+
+/* What stream-K shares: the last wave, if its tiles have two SMs each. */
+TEST(model, stream_k_shares_what_fits)
+{
+    struct symm_problem p = problem(1, 1, 64, 1);
+    const struct symm_tile_shape wide = {256, 2, 276}, narrow = {64, 1, 143};
+
+    p.schedule = SYMM_SCHEDULE_STREAM_K;
+    for (uint64_t n = 1; n < 40; n++) {
+        ck_assert(symm__model_shares_k(&p, &wide, n, 13) == (n % 13 > 0 && n % 13 <= 6));
+        ck_assert(!symm__model_shares_k(&p, &narrow, n, 13));
+    }
+    ck_assert(!symm__model_shares_k(&p, &wide, 1, 0));
 }
 
 /* While the last rows are on their way nothing can be done but wait: then small tiles help. */

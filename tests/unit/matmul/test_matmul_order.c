@@ -36,6 +36,23 @@ static uint32_t tiles_of(const struct symm_problem *p, int rank)
 
 TEST_GROUP(order, 30);
 
+/* Of the steps of owners, of shards, and of all rows: the sum over their rows of tiles. */
+TEST_LOOP(order, tiles_are_counted_step_by_step, 0, 50)
+{
+    const int nranks = 1 + _i % 8, rank = _i / 8 % nranks;
+    struct symm_problem p =
+        problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, rank);
+    uint64_t owned = 0;
+
+    for (int step = 0; step < nranks; step++)
+        owned += tiles_of(&p, (rank + 1 + step) % nranks);
+    ck_assert_uint_eq(symm__tiles_of_steps(&p, SYMM_TO_OWNERS, 0, nranks, ROWS, COLUMNS), owned);
+    ck_assert_uint_eq(symm__tiles_of_steps(&p, SYMM_TO_OWNERS, nranks - 1, nranks, ROWS, COLUMNS),
+                      tiles_of(&p, rank));
+    p.collect_nranks = 1;
+    ck_assert_uint_eq(symm__tiles_of_steps(&p, SYMM_TO_D, 0, 1, ROWS, COLUMNS), tiles_of(&p, 0));
+}
+
 /* Each tile once, all of a rank's last wave at the end, and no part of the rest without others'. */
 TEST_LOOP(order, every_tile_has_one_place, 0, 200)
 {

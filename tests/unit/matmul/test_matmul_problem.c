@@ -132,6 +132,9 @@ TEST(problem, wrong_enums_and_counts_are_named)
     REFUSED(ARGUMENT, "kind is -1", d.kind = (symm_matmul_kind)-1);
     REFUSED(ARGUMENT, "strategy is 4", d.strategy = (symm_strategy)4);
     REFUSED(ARGUMENT, "strategy is -1", d.strategy = (symm_strategy)-1);
+    REFUSED(ARGUMENT, "schedule is 3", d.schedule = (symm_schedule)3);
+    REFUSED(ARGUMENT, "schedule is SYMM_SCHEDULE_STREAM_K, whose bits depend on the shape",
+            d.schedule = SYMM_SCHEDULE_STREAM_K, d.flags = SYMM_MATMUL_SAME_BITS);
     REFUSED(ARGUMENT, "activation is 3", d.activation = (symm_activation)3);
     REFUSED(ARGUMENT, "nb is 5; it must be 0 to 4", d.nb = 5);
     REFUSED(ARGUMENT, "nb is 1073741824", d.nb = 1 << 30);

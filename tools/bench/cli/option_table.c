@@ -107,13 +107,13 @@ static const char *strategies(const struct bench_options *o, char out[OPTION_ITE
 
     out[0] = 0;
     for (const struct product_variant *v = product_variants(kind); v->name; v++) {
-        if (v->kind == PRODUCT_TOGETHER)
+        if (v->kind == PRODUCT_TOGETHER && v->schedule == SYMM_SCHEDULE_AUTO)
             append(out, v->name);
     }
     return out;
 }
 
-static const char *schedules(const struct bench_options *o, char out[OPTION_ITEMS])
+static const char *schedules_of_others(const struct bench_options *o, char out[OPTION_ITEMS])
 {
     (void)o;
     snprintf(out, OPTION_ITEMS, "cutlass");
@@ -177,7 +177,7 @@ const struct option_row option_table[] = {
                "64th"}}},
     {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
-    {"schedule-of", "NAME", OPTION_WORD, FIELD(schedule_name), .items = schedules,
+    {"schedule-of", "NAME", OPTION_WORD, FIELD(schedule_name), .items = schedules_of_others,
      .uses = {{BENCH_ALL_GATHER_MATMUL | BENCH_MATMUL_SUMS,
                "the product of a schedule of CUTLASS's Distributed GEMM; cutlass: the first one of "
                "the command. -m, -n and -k (16384, 106496, 16384; emulated a 64th) are of all "
@@ -186,6 +186,9 @@ const struct option_row option_table[] = {
     {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies), .items = strategies,
      .uses = {{BENCH_COMMUNICATING, "strategies to measure (all):"},
               {BENCH_STRESS, "strategies of products to call (all; with --algo: none):"}}},
+    {"schedule", "LIST|all", OPTION_NAMES, FIELD(schedules), .names = "data_parallel, stream_k",
+     .uses = {{BENCH_PRODUCTS,
+               "schedules of symm's kernels to measure too, of fused products (none):"}}},
     {"partial", "TYPE", OPTION_WORD, FIELD(partial_name), .items = partials,
      .uses = {{BENCH_MATMUL_SUMS,
                "type of the partial sums that ranks send each other (the type of D):"}}},

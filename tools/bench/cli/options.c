@@ -160,6 +160,8 @@ static void settle(struct bench_options *o)
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
     if (o->command == BENCH_MODEL && !o->sizes)
         o->sizes = "8K,64K,256K,1M,4M,16M,64M,256M,1G";
+    if (!o->schedules)
+        o->schedules = "none";
     if (!o->strategies)
         o->strategies = o->command == BENCH_STRESS ? "none" : "all";
     o->nccl = o->peers ? bench_options_want(o->peers, "nccl") : o->command & BENCH_COMMUNICATING;
@@ -219,6 +221,11 @@ static int check_product(const struct bench_options *o)
     if (o->nccl && !o->cublas && o->peers)
         return text_usage_error(tool, "--peer nccl: NCCL communicates and cuBLAS multiplies: "
                                       "--peer cublas,nccl");
+    if (o->same_bits && bench_options_want(o->schedules, "stream_k"))
+        return text_usage_error(tool,
+                                "--schedule %s: the bits of stream_k depend on the shape: not "
+                                "with --same-bits",
+                                o->schedules);
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
     return check_schedule(o);

@@ -74,6 +74,7 @@ struct bench_options {
     double alpha, beta;
     double eps;                      /* 0: by k */
     const char *strategies;          /* a list, or "all" */
+    const char *schedules;           /* the same */
     const char *schedule_name;       /* NULL: none */
     const struct schedule *schedule; /* by schedule_name and kind */
     const char *suite;               /* several shapes instead of one; NULL: one */

@@ -162,6 +162,8 @@ static bool is_wanted(const struct matmul *b, const struct product_variant *vari
 {
     const struct bench_options *o = b->s.options;
 
+    if (variant->schedule != SYMM_SCHEDULE_AUTO)
+        return bench_options_want(o->schedules, variant->name);
     switch (variant->kind) {
     case PRODUCT_TOGETHER:
         return bench_options_want(o->strategies, variant->name);
@@ -199,7 +201,11 @@ static struct unavailable absent(const struct matmul *b, const struct product_va
     const struct bench_options *o = b->s.options;
     struct unavailable what = {.option = "peer", .shown = variant->name, .reason = reason};
 
-    if (variant->kind == PRODUCT_TOGETHER) {
+    if (variant->schedule != SYMM_SCHEDULE_AUTO) {
+        what.option = "schedule";
+        what.list = o->schedules;
+        what.name = variant->name;
+    } else if (variant->kind == PRODUCT_TOGETHER) {
         what.option = "strategy";
         what.list = o->strategies;
         what.name = variant->name;
@@ -355,6 +361,8 @@ static void sum_up(struct matmul *b, int index, const struct product_variant *co
         const enum product_kind kind = chosen[i]->kind;
         const double time = rows[i].time_us;
 
+        if (kind == PRODUCT_ALONE && chosen[i]->schedule != SYMM_SCHEDULE_AUTO)
+            continue;
         if (kind != PRODUCT_TOGETHER && by_kind[kind])
             *by_kind[kind] = time;
         else if (kind == PRODUCT_TOGETHER && chosen[i]->strategy == SYMM_STRATEGY_AUTO)

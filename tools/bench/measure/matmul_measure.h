@@ -6,7 +6,7 @@
 #include "session.h"
 #include "whole_check.h"
 
-enum { MATMUL_MAX_VARIANTS = 9 };
+enum { MATMUL_MAX_VARIANTS = 11 };
 
 /* Shared by all shapes of a run. */
 struct matmul_measure {

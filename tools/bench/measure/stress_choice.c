@@ -254,7 +254,7 @@ struct stress_choice stress_choose_product(struct stress_stream *s, const struct
     p->shape.alpha = factors[stress_below(s, 4)];
     p->shape.beta = factors[stress_below(s, 4)];
     p->partial = types[stress_below(s, 3)];
-    p->same_bits = one_in(s, 3);
+    p->same_bits = one_in(s, 3) && p->variant->schedule != SYMM_SCHEDULE_STREAM_K;
     p->any_order = !p->same_bits && one_in(s, 3);
     p->constant_b = one_in(s, 3);
     choose_shape(s, work_of((uint64_t)o->max_bytes), (uint64_t)o->max_bytes / c.element->nbytes,

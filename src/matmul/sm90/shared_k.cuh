@@ -1,0 +1,90 @@
+/*
+ * Tiles whose k the blocks of a cluster share: those of the last wave, if there are few. Each block
+ * multiplies its part of k. Then the first block adds the other block's part to its own, and has
+ * the tile's results.
+ */
+#ifndef SYMM_MATMUL_SM90_SHARED_K_CUH
+#define SYMM_MATMUL_SM90_SHARED_K_CUH
+
+#include "mainloop.cuh"
+
+namespace sm90
+{
+
+/* The tile whose results this block has: with no rows if another block has them. */
+SYMM_DEV tile results_of(const work &w)
+{
+    tile t = w.t;
+
+    if (w.part > 0)
+        t.rows = 0;
+    return t;
+}
+
+/* The accumulators of a part of k, in the stages. A thread's packs are its own. */
+template <typename S> struct shown_part {
+    enum { THREADS = S::WARPS * 32, WORDS = 4, PACKS = S::ACCUMULATORS / WORDS };
+    static_assert(PACKS * THREADS * sizeof(float4) <= S::STAGES * sizeof(typename S::stage),
+                  "they fit");
+    static_assert(S::CLUSTER == 2, "one part is added to the other");
+
+    SYMM_DEV_IN_CLASS static float *pack(typename S::memory &m, int32_t i)
+    {
+        return reinterpret_cast<float *>(m.stages) +
+               (i * THREADS + (int32_t)threadIdx.x - WARPGROUP) * WORDS;
+    }
+};
+
+/* `at` is behind the last stage. The stages are free when all warps have used that one. */
+template <typename S>
+SYMM_DEV void show_part_of_k(const float (&d)[S::ACCUMULATORS], typename S::ring at,
+                             typename S::memory &m, typename S::barriers &bars)
+{
+    using part = shown_part<S>;
+
+    at.back();
+    mbarrier_wait(&bars.empty[at.slot], at.parity);
+#pragma unroll
+    for (int32_t i = 0; i < part::PACKS; i++)
+        *reinterpret_cast<float4 *>(part::pack(m, i)) = {d[i * 4], d[i * 4 + 1], d[i * 4 + 2],
+                                                         d[i * 4 + 3]};
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        mbarrier_release(&bars.shown, 0);
+}
+
+template <typename S>
+SYMM_DEV void add_part_of_k(float (&d)[S::ACCUMULATORS], typename S::memory &m,
+                            typename S::barriers &bars)
+{
+    using part = shown_part<S>;
+
+    mbarrier_acquire(&bars.shown, 0);
+#pragma unroll
+    for (int32_t i = 0; i < part::PACKS; i++) {
+        const float4 x = cluster_load(part::pack(m, i), 1);
+        d[i * 4] += x.x;
+        d[i * 4 + 1] += x.y;
+        d[i * 4 + 2] += x.z;
+        d[i * 4 + 3] += x.w;
+    }
+}
+
+/* A consumer's accumulators of its part of k become those of the whole, in the first block. */
+template <typename S>
+SYMM_DEV void add_shared_k(const work &w, float (&d)[S::ACCUMULATORS], typename S::ring at,
+                           typename S::memory &m, typename S::barriers &bars)
+{
+    if constexpr (S::CLUSTER > 1) {
+        if (w.nparts == 1)
+            return;
+        if (w.part > 0)
+            show_part_of_k<S>(d, at, m, bars);
+        else
+            add_part_of_k<S>(d, m, bars);
+    }
+}
+
+} /* namespace sm90 */
+
+#endif
