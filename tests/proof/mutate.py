@@ -66,6 +66,8 @@ PIPELINE_OPERATORS = {
     "mbarrier_arrive": ["(void)0"],
     "mbarrier_arrive_here": ["(void)0"],
     "mbarrier_expect": ["(void)0"],
+    "mbarrier_acquire": ["(void)0"],
+    "mbarrier_release": ["(void)0"],
     "mbarrier_wait": ["(void)0"],
     "wgmma_commit": ["(void)0"],
     "wgmma_fence": ["(void)0"],
@@ -74,7 +76,7 @@ PIPELINE_OPERATORS = {
 }
 OPERATORS.update(PIPELINE_OPERATORS)
 PIPELINE = ["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh", "box_store.cuh",
-            "followers.cuh"]
+            "followers.cuh", "shared_k.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -111,6 +113,8 @@ STATEMENTS = {
                 "(proof_mutant == {n} ? (void)0 : {0})"),
     "come": (re.compile(r"\(int32_t\)\(arrived - runs - 1\) >= 0"),
              "(proof_mutant == {n} || (int32_t)(arrived - runs - 1) >= 0)"),
+    "results of a part": (re.compile(r"\bif \(w\.part > 0\)(?=\n\s*t\.rows = 0;)"),
+                          "if (w.part > 0 && proof_mutant != {n})"),
     "late": (re.compile(r"\breturn leave\(t\)"),
              "return (proof_mutant == {n} ? (void)0 : leave(t))"),
     "channel": (re.compile(r"\(int\)\(epoch & 1\)"), "(proof_mutant == {n} ? 0 : (int)(epoch & 1))"),
@@ -391,6 +395,8 @@ def judge(program, number, site):
                         ["hopper_reduce_scatter", "hopper_all_reduce"])
     if site["file"] in PACKS or site["function"] in PACKS:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_packs"])
+    if site["file"] == "shared_k.cuh":
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_stream_k"])
     if site["file"] == "sum_bands.cuh":
         return judge_in(BANDS_WORLDS * ATTEMPTS, program, number, ["hopper_bands"])
     if site["file"] in PIPELINE:
