@@ -35,7 +35,15 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                 pass_tile<S>(bars);
     };
     bool more = todo.next_whole(&next);
-    const auto multiply = [&](const work &w, float(&d)[S::ACCUMULATORS], const auto &turn) {
+    const auto end_tile = [&](const work &w, const float(&d)[S::ACCUMULATORS]) {
+        if (DEFER)
+            results.hold(d, w.t, a);
+        else
+            put_through_smem(d, smem, epilogue(a, results_of(w), bars.set));
+    };
+
+    while (more && !todo.was_shared()) {
+        const work w = next;
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
@@ -50,35 +58,30 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                 pass();
             }
             if (DEFER)
-                results.aim(a, results_of(w), SENDS ? bars.set : 0);
-            turn();
+                results.aim(a, w.t, SENDS ? bars.set : 0);
+            more = todo.next_whole(&next);
         };
+        float d[S::ACCUMULATORS];
         if (b_along_k(args, w.t))
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
-    };
-    const auto end_tile = [&](const work &w, const float(&d)[S::ACCUMULATORS]) {
-        if (DEFER)
-            results.hold(d, w.t, a);
-        else
-            put_through_smem(d, smem, epilogue(a, results_of(w), bars.set));
-    };
-
-    while (more) {
-        const work w = next;
-        float d[S::ACCUMULATORS];
-        multiply(w, d, [&] { more = todo.next_whole(&next); });
         end_tile(w, d);
     }
-    /* Apart: if a branch of the loop changed accumulators, nvcc would serialize all of wgmma. */
-    work w;
-    if (S::CLUSTER > 1 && todo.next_shared(&w)) {
+    /*
+     * Apart: if a branch of the loop changed accumulators, nvcc would serialize all of wgmma. The
+     * tile before is stored first, since the registers are needed.
+     */
+    if (todo.was_shared() && todo.again_shared(&next)) {
         float d[S::ACCUMULATORS];
-        multiply(w, d, [] {});
-        add_shared_k<S>(w, d, at, m, bars);
-        end_tile(w, d);
+        if (DEFER) {
+            results.put_rest(0, lines, args);
+            pass();
+            results.aim(a, results_of(next), SENDS ? bars.set : 0);
+        }
+        multiply_shared<S, T>(args, next, m, bars, at, d);
+        end_tile(next, d);
     }
     if (PASSES)
         arrive_warp(&bars.drained);

@@ -152,25 +152,42 @@ template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS,
 
         SYMM_DEV_IN_CLASS bool next(work *w)
         {
-            return next_whole(w) || next_shared(w);
+            return is_shared() ? next_shared(w) : next_whole(w);
+        }
+
+        /* Whether the next place is shared. */
+        SYMM_DEV_IN_CLASS bool is_shared(void) const
+        {
+            return BLOCKS > 1 && todo.place >= args.shared_from;
+        }
+
+        /* Whether the place of the last next_whole() is. */
+        SYMM_DEV_IN_CLASS bool was_shared(void) const
+        {
+            return BLOCKS > 1 && todo.place - gridDim.x / BLOCKS >= args.shared_from;
+        }
+
+        /* Takes that place as a shared one. */
+        SYMM_DEV_IN_CLASS bool again_shared(work *w)
+        {
+            todo.place -= gridDim.x / BLOCKS;
+            return next_shared(w);
         }
 
         /* A tile may have no rows: its block still loads its share of B for the other blocks. */
         SYMM_DEV_IN_CLASS bool next_whole(work *w)
         {
-            if (todo.place >= args.shared_from || !todo.next(w, gridDim.x / BLOCKS))
+            if (!todo.next(w, gridDim.x / BLOCKS))
                 return false;
             take_rows(*w, BLOCKS > 1 ? (int32_t)cluster_rank() : 0);
             return true;
         }
 
-        /* The last work, behind the whole tiles. */
+        /* The last work of a block. */
         SYMM_DEV_IN_CLASS bool next_shared(work *w)
         {
             const uint32_t place = todo.place - args.shared_from;
 
-            if (BLOCKS == 1 || todo.place < args.shared_from)
-                return false;
             todo.place = args.shared_from + place / BLOCKS;
             if (!todo.next(w, gridDim.x))
                 return false;

@@ -70,18 +70,27 @@ SYMM_DEV void add_part_of_k(float (&d)[S::ACCUMULATORS], typename S::memory &m,
     }
 }
 
-/* A consumer's accumulators of its part of k become those of the whole, in the first block. */
-template <typename S>
-SYMM_DEV void add_shared_k(const work &w, float (&d)[S::ACCUMULATORS], typename S::ring at,
-                           typename S::memory &m, typename S::barriers &bars)
+/* A consumer's accumulators of a shared tile: in the first block, of all of k. */
+template <typename S, typename T>
+SYMM_DEV void multiply_shared(const symm_wgmma_args &args, const work &w, typename S::memory &m,
+                              typename S::barriers &bars, typename S::ring &at,
+                              float (&d)[S::ACCUMULATORS])
 {
     if constexpr (S::CLUSTER > 1) {
-        if (w.nparts == 1)
-            return;
+        const int32_t steps = (w.k_end - w.k_begin) / DEPTH;
+        const auto each_step = [](int32_t) {};
+        const auto at_last = [] {};
+        SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
+
+        if (b_along_k(args, w.t))
+            multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
+        else
+            multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
         if (w.part > 0)
             show_part_of_k<S>(d, at, m, bars);
         else
             add_part_of_k<S>(d, m, bars);
+        trace_tile(args.product, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
 }
 
