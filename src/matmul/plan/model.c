@@ -32,7 +32,8 @@ static const double fused_us = 9;                /* overhead of a fused run, wit
 static const double product_bytes_per_us = 33e5; /* arriving bytes slow the product by this */
 static const double gather_us = 8;               /* overhead of an all-gather, without its bytes */
 static const double pipelined_us = 9;            /* overhead of a pipelined run */
-static const double b_bytes_per_us = 2.0e6;      /* the Hopper kernel reads b, if rows are few */
+static const double pipelined_bytes_per_us = 15e5; /* arriving rows slow its later products */
+static const double b_bytes_per_us = 2.0e6;        /* the Hopper kernel reads b, if rows are few */
 static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
                     cublas_bytes_per_us = 4.0e6;
 /*
@@ -264,6 +265,8 @@ double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
         const int32_t rows = symm__rows_of_rank(p->m, p->nranks, step);
         const double arrived = step > 0 ? speed.begin_us + step * shard_us : 0;
         end = fmax(end, arrived) + symm__model_cublas_us(limits, p, columns, rows);
+        if (step > 0 && step + 1 < p->nranks) /* the next rows arrive meanwhile */
+            end += (double)plan->slab_nbytes / pipelined_bytes_per_us;
     }
     return end;
 }
