@@ -154,6 +154,8 @@ MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
     DIFFER("l 1", "l 2", c.l = 1);
     DIFFER("float16", "bfloat16", c.in = SYMM_FLOAT16);
     DIFFER("pipelined", "auto", c.strategy = SYMM_STRATEGY_PIPELINED);
+    DIFFER("auto, stream-K, m", "auto, m", c.schedule = SYMM_SCHEDULE_STREAM_K);
+    DIFFER("auto, data parallel, m", "auto, m", c.schedule = SYMM_SCHEDULE_DATA_PARALLEL);
 out:;
 }
 

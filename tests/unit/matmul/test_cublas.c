@@ -62,6 +62,11 @@ TEST(products, any_number_of_rows)
     try_it(1, t, 1);
     t.c.same_bits = true;
     try_it(1, t, 0);
+    t.c.same_bits = false;
+    t.c.schedule = SYMM_SCHEDULE_STREAM_K;
+    try_it(1, t, 0);
+    t.c.schedule = SYMM_SCHEDULE_DATA_PARALLEL;
+    try_it(1, t, 0);
 }
 
 /* What it does not have is multiplied all the same. */
