@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "matmul/kernels/sm90_tiles.h"
+#include "matmul/kernels/tile_order.h"
 #include "runtime/base/numbers.h"
 #include "model.h"
 #include "order.h"
@@ -12,6 +13,7 @@ enum {
     PACK_ELEMENTS = 8,
     TILE_ROWS = 128,
     TILE_COLUMNS = 256,
+    BAND_ROWS = SYMM_BAND * 2 * TILE_ROWS, /* of a cluster's tiles */
     THREADS = 256,
     STRIPS_MAX = 8,     /* each costs a wait at the end of a run */
     K_PIECE_MIN = 1024, /* a tile multiplies that in some 10 us, in which 3 MiB arrive */
@@ -88,6 +90,19 @@ static bool may_be_cut(const struct symm_matmul_limits *limits, const struct sym
            base->ld * ELEMENT_NBYTES <= INT32_MAX;
 }
 
+/*
+ * About the rows of one wave of tiles. If a wave is as high as a band of tiles, a strip has whole
+ * bands: tiles of all rows of a band follow each other, so they would wait for several strips.
+ */
+static uint64_t strip_of_wave(const struct symm_matmul_plan *plan, uint64_t wave, uint64_t rows)
+{
+    const uint64_t least = symm__ceil_div(rows, STRIPS_MAX);
+
+    if (plan->blocks / 2 < SYMM_BAND)
+        return symm__max(wave, least);
+    return symm__max(symm__max(wave / BAND_ROWS, 1) * BAND_ROWS, symm__round_up(least, BAND_ROWS));
+}
+
 /* One wave of the product's blocks multiplies about one strip, or several shards. */
 static struct symm_matmul_plan by_sms(const struct symm_matmul_limits *limits,
                                       const struct symm_matmul_plan *base, uint64_t rows,
@@ -101,7 +116,7 @@ static struct symm_matmul_plan by_sms(const struct symm_matmul_limits *limits,
     plan.blocks = (uint32_t)limits->nsms > comm_sms ? (uint32_t)limits->nsms - comm_sms : 1;
     wave = wave_rows(&plan, columns);
     plan.shards_interleaved = (uint32_t)symm__max(wave / rows, 1);
-    cut(&plan, rows, symm__max(wave, symm__ceil_div(rows, STRIPS_MAX)),
+    cut(&plan, rows, strip_of_wave(&plan, wave, rows),
         symm__max(symm__min((uint64_t)plan.ld / K_PIECE_MIN, K_PIECES_MAX), 1));
     return plan;
 }

@@ -95,6 +95,8 @@ static const struct {
     {1024, 3072, 49152, 8},  /* 508, 554, 490, 460, 448 */
     {1024, 12288, 12288, 1}, /* 425, 414, 432, 423 */
     {16251, 1280, 8192, 1},  /* 539; 513 in two strips, 604 in 8 pieces */
+    {3375, 2368, 3584, 2},   /* 150 in strips of 1536 rows */
+    {6296, 1344, 2048, 0},   /* 79 in strips of 2304 rows */
 };
 enum { NSENDERS = sizeof senders / sizeof senders[0] };
 

@@ -177,8 +177,8 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
         uint32_t strip_rows, k_pieces, shards_interleaved;
     } cases[] = {
         {512, 1024, 1792, 4, SYMM_SENDER_SMS, 128, 1, 16}, /* all rows: a turn has 16 of 7 tiles */
-        {16384, 4096, 1792, 4, SYMM_SENDER_SMS, 2304, 4, 1}, /* 18 rows of 7 tiles */
-        {8192, 8192, 3584, 4, SYMM_SENDER_SMS, 1024, 4, 1},  /* 8 rows of 14 */
+        {16384, 4096, 1792, 4, SYMM_SENDER_SMS, 2048, 4, 1}, /* a band, not 18 rows of 7 tiles */
+        {8192, 8192, 3584, 4, SYMM_SENDER_SMS, 2048, 4, 1},  /* not 8 rows of 14 */
         {4000, 64, 64, 2, SYMM_SENDER_SMS, 2048, 1, 7}, /* 2000 rows, and the tile they end in */
         {1 << 18, 4096, 512, 8, SYMM_SENDER_COPY_ENGINES, 4096, 1,
          1}, /* 256 MiB a rank: eight of 32 */
