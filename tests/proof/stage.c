@@ -48,7 +48,19 @@ bool stage_ok(struct stage *st, symm_status status, const char *what)
 
 #define OK(call) stage_ok(st, (call), #call)
 
-void stage_environment(uint32_t block, uint64_t seed)
+/*
+ * Few SMs, so that a block has several tiles. On five, each of two clusters may take one of two
+ * tiles in the last wave; more ranks have three, since the stacks of all threads are mapped.
+ * ThreadSanitizer counts threads, up to 8128.
+ */
+static const char *sms_of(int nranks, uint32_t block)
+{
+    if (TEST_TSAN || (block >= STAGE_WIDE && nranks > 3))
+        return "3";
+    return block >= STAGE_WIDE ? "5" : "8";
+}
+
+void stage_environment(int nranks, uint32_t block, uint64_t seed)
 {
     static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
     /* From these on copy engines send rows: for some products, and for none. */
@@ -59,11 +71,7 @@ void stage_environment(uint32_t block, uint64_t seed)
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("SYMM_EMULATED_SEED", text, 1);
     setenv("SYMM_EMULATED_WEAK", TEST_TSAN ? "0" : "1", 1);
-    /*
-     * Few, so that a block has several tiles, but two clusters, of which each may take a tile of
-     * two in the last wave. ThreadSanitizer counts threads, up to 8128.
-     */
-    setenv("SYMM_EMULATED_SMS", TEST_TSAN ? "3" : block >= STAGE_WIDE ? "5" : "8", 1);
+    setenv("SYMM_EMULATED_SMS", sms_of(nranks, block), 1);
     setenv("SYMM_EMULATED_EARLY", block >= STAGE_WIDE ? "1" : "0", 1);
     setenv("SYMM_EMULATED_MEMORY", "64M", 1);
     setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);

@@ -55,7 +55,7 @@ struct stage {
 };
 
 /* Before ranks join: weakly ordered memory, blocks of this size, counters below their wrap. */
-void stage_environment(uint32_t block, uint64_t seed);
+void stage_environment(int nranks, uint32_t block, uint64_t seed);
 
 /* All ranks together. */
 bool stage_open(struct stage *st, struct rank *self, struct hall *hall);

@@ -82,7 +82,7 @@ TEST_LOOP(kills, the_others_outlive_a_rank, 0, 3)
         struct kill k = {.seed = draw.state, .block = blocks[i % 4]};
         k.victim = (int)draw_below(&draw, (uint32_t)nranks);
         k.after_us = (int)draw_below(&draw, LONGEST_LIFE_US);
-        stage_environment(k.block, k.seed);
+        stage_environment(nranks, k.block, k.seed);
         kill_one(&k, nranks, &runs);
     }
     printf("# %d ranks: %d kills, %llu runs before them, 0 wrong\n", nranks, kills(),

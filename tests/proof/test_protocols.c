@@ -76,7 +76,7 @@ static void prepare(struct plan *plan, int nranks, uint32_t block)
 {
     plan->hall.block = block;
     plan->hall.protocol = "joining";
-    stage_environment(block, plan->first);
+    stage_environment(nranks, block, plan->first);
     pthread_barrier_init(&plan->hall.meet, NULL, (unsigned)nranks);
 }
 
