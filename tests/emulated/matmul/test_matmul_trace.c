@@ -269,7 +269,8 @@ MATMUL_TEST(traces, of_the_Hopper_kernel, 2 + _i / 2, .timeout_s = 200,
 
 /* Two blocks have events of each tile of the last wave: here of all tiles. */
 MATMUL_TEST(traces, of_shared_tiles, 2, .timeout_s = 200,
-            .env = {{"SYMM_EMULATED_SMS", "5"}, {"SYMM_MATMUL_SPLIT", "0"}})
+            .env = {
+                {"SYMM_EMULATED_SMS", "5"}, {"SYMM_MATMUL_SPLIT", "0"}, {"SYMM_MATMUL_WGMMA", "1"}})
 {
     struct matmul_case c = traced_case;
 
