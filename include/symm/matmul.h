@@ -60,7 +60,7 @@ typedef enum symm_strategy {
 
 /*
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
- * the shape, the layout, the device, and the versions of symm and cuBLASLt.
+ * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
@@ -90,9 +90,10 @@ enum {
  * fastest by estimate. The others: symm's kernels only.
  *
  *     DATA_PARALLEL  each tile of D is multiplied by one block, with all of k.
- *     STREAM_K       also, where the last wave has tiles for at most half of the SMs, two blocks of
- *                    a cluster share the k of each of these tiles. Few rows: up to eight blocks
- *                    share each tile. Not with SAME_BITS. GPUs older than Hopper: DATA_PARALLEL.
+ *     STREAM_K       if the last wave has tiles for at most half of the SMs, two blocks share the
+ *                    k of each of its tiles. With few rows, up to eight blocks share each tile.
+ *                    Not with SAME_BITS. The portable kernel is always data parallel: on GPUs
+ *                    older than Hopper, and for data that do not suit the Hopper kernel.
  */
 typedef enum symm_schedule {
     SYMM_SCHEDULE_AUTO = 0,
@@ -182,10 +183,9 @@ typedef struct symm_matmul symm_matmul;
  *         cuBLASLt's first algorithm is used.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
- *                            STREAM_K with SAME_BITS,
- *                            reserved words that are not 0, NULL, a number of rows that is not
- *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
- *                            would refuse
+ *                            STREAM_K with SAME_BITS, reserved words that are not 0, NULL, a number
+ *                            of rows that is not this rank's part of m, a tensor past nb, data that
+ *                            symm_matmul_run would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times the rows that a rank sends, above 2^31 - 1024;
  *                            2^31 or more tiles; a PIPELINED ALL_SCATTER
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
@@ -291,9 +291,8 @@ typedef struct symm_matmul_event {
  * multiplies the next one, when it is multiplied. If two blocks share the k of a tile, each has an
  * event of it. The first wait for a chunk that ends tells when the chunk had arrived. A wait for a
  * part begins when its tile is stored or, if it is the block's last tile, when the tile before it
- * has been added. Not recorded: cuBLASLt's kernels, the
- * collective of an unfused run, kernels that collect results, copies of rows on this device, and
- * sends by copy engines.
+ * has been added. Not recorded: cuBLASLt's kernels, the collective of an unfused run, kernels that
+ * collect results, copies of rows on this device, and sends by copy engines.
  *
  * Scope:  Local; waits for a copy.
  * Memory: *events belongs to the product, until the next call of this function for it, or until it

@@ -46,7 +46,7 @@ SYMM_DEV void mbarrier_arrive_here(uint64_t *bar)
                  : "memory");
 }
 
-/* The same at a barrier of the cluster. Whoever waits there sees what the warp has stored. */
+/* Arrives at a block's barrier, and releases the warp's stores to threads that acquire there. */
 SYMM_DEV void mbarrier_release(uint64_t *bar, uint32_t block)
 {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
