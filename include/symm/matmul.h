@@ -60,7 +60,9 @@ typedef enum symm_strategy {
 
 /*
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
- * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt.
+ * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. cuBLASLt's
+ * algorithm is the fastest of its first 8, by trials in symm_matmul_create(); algorithms with other
+ * bits than the first one do not count. SYMM_MATMUL_TRIALS=0 takes the first one.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
@@ -71,9 +73,9 @@ typedef enum symm_strategy {
  *                the same.
  *     ANY_ORDER  sums may be added in any order: over ranks it may change from run to run, over k
  *                from product to product. Only the error bound below holds. With multicast the
- *                switch may add, on three ranks or more also beside a FUSED product. cuBLASLt's
- *                algorithm is the fastest of its first 8, by trials in symm_matmul_create(), and
- *                AUTO counts with its measured time. Not with SAME_BITS.
+ *                switch may add, on three ranks or more also beside a FUSED product. All of
+ *                cuBLASLt's first 8 algorithms count, and AUTO counts with the measured time. Not
+ *                with SAME_BITS.
  *     CONSTANT_B b does not change while runs are enqueued, as weights do not. A run may read b
  *                before the kernel in front of it on its stream has ended. Copies to b must have
  *                ended when a run is enqueued, or launched with a graph. The bits are the same.
@@ -162,7 +164,7 @@ typedef struct symm_matmul symm_matmul;
  *         differ: strides, c, bias, the activation, whether gathered_a is given, TRACE, CONSTANT_B.
  *         The first product loads the kernels of products, and the first traced product the traced
  *         kernels. Loading may wait for running kernels: no kernel should wait for a later call.
- *         So do the trials of ANY_ORDER, which take some milliseconds.
+ *         Trials of cuBLASLt, of each shape once in a context, wait for the device, too.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <symm/names.h>
 #include "collectives/collective.h"
-#include "cublas.h"
 #include "matmul/collect/sums.h"
+#include "matmul/cublas/cublas.h"
 #include "matmul/sm90/host.h"
 #include "product.h"
 #include "runtime/api/scope.h"

@@ -1,6 +1,6 @@
 /* The multipliers, and the product of a run by one of them. */
 #include <symm/names.h>
-#include "cublas.h"
+#include "matmul/cublas/cublas.h"
 #include "matmul/kernels/tile_order.h"
 #include "matmul/portable/host.h"
 #include "matmul/sm90/host.h"

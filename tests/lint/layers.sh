@@ -22,6 +22,7 @@ src/collectives/kernels
 src/collectives
 src/matmul/kernels
 src/matmul/plan
+src/matmul/cublas
 src/matmul/trace
 src/matmul/transport
 src/matmul/collect

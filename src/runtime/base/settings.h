@@ -49,6 +49,8 @@
       "1: the Hopper kernel for few tiles, which splits k, if all ranks have it; 0: never")        \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
       "1: cuBLASLt, if installed, for products that are not fused; 0: never")                      \
+    X(MATMUL_TRIALS, "SYMM_MATMUL_TRIALS", "0|1", "1",                                             \
+      "1: cuBLASLt's fastest algorithm, by trials in symm_matmul_create(); 0: its first one")      \
     X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \
       "the cuBLASLt library; default: libcublasLt.so.13, else libcublasLt.so.12")                  \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
@@ -71,7 +73,7 @@
       "delay before this rank acts on an abort (tests)")                                           \
     X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8", "number of emulated devices")     \
     X(EMULATED_ISLAND, "SYMM_EMULATED_ISLAND", "integer", "0",                                     \
-      "so many emulated devices are peers of each other; 0: all are")                              \
+      "number of emulated devices that are peers of each other; 0: all")                           \
     X(EMULATED_MEMORY, "SYMM_EMULATED_MEMORY", "bytes", "4G", "memory of each emulated device")    \
     X(EMULATED_MULTICAST, "SYMM_EMULATED_MULTICAST", "0|1", "1",                                   \
       "1: the emulated switch supports multicast")                                                 \

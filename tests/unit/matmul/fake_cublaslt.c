@@ -301,11 +301,17 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
     memset(workspace, 0xa5, ASKED);
     for (int64_t i = 0; i < ld->batches * rows * columns; i++) {
         const int64_t row = i % rows, column = i / rows % columns, batch = i / rows / columns;
+        float halves[2] = {0, 0};
         double sum = 0;
 
-        for (int64_t j = 0; j < k; j++)
-            sum += widened(la, a, at(la, o->transposed[0], batch, row, j)) *
-                   widened(lb, b, at(lb, o->transposed[1], batch, j, column));
+        for (int64_t j = 0; j < k; j++) {
+            const double x = widened(la, a, at(la, o->transposed[0], batch, row, j)) *
+                             widened(lb, b, at(lb, o->transposed[1], batch, j, column));
+            sum += x;
+            halves[j < k / 2] += (float)x;
+        }
+        if (fake_cublaslt.halves & 1u << algorithm[2])
+            sum = (double)(halves[0] + halves[1]);
         sum *= (double)*(const float *)alpha;
         if (*(const float *)beta != 0)
             sum += (double)*(const float *)beta * widened(lc, c, at(lc, 0, batch, row, column));

@@ -10,10 +10,11 @@ enum {
 };
 
 struct fake_cublaslt {
-    int objects;                           /* that have not been destroyed */
-    int products;                          /* that have been made */
-    void (*before)(void *stream);          /* of each product; NULL: nothing */
-    unsigned fails;                        /* algorithms, one bit each, that do not run */
+    int objects;                  /* that have not been destroyed */
+    int products;                 /* that have been made */
+    void (*before)(void *stream); /* of each product; NULL: nothing */
+    unsigned fails;               /* algorithms, one bit each, that do not run */
+    unsigned halves; /* algorithms that add the halves of k in fp32; the others round once */
     unsigned us[FAKE_CUBLASLT_ALGORITHMS]; /* that a product takes longer */
     int algorithm;                         /* of the last product */
 };

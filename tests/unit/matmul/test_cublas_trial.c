@@ -1,9 +1,9 @@
-/* Products in any order take the fastest of cuBLASLt's algorithms, by trials. */
+/* Products take the fastest of cuBLASLt's algorithms, by trials: by default with the same bits. */
 #include "cublas_trial.h"
 
 TEST_GROUP(trials, 120, .uncounted = true);
 
-enum { SLOW_US = 4000 };
+enum { SLOW_US = 1500 };
 
 static struct trial any_order(int nranks, symm_strategy strategy)
 {
@@ -13,9 +13,15 @@ static struct trial any_order(int nranks, symm_strategy strategy)
     return t;
 }
 
-static void slow_but(unsigned fast)
+static void open_with_trials(void)
 {
     open_fake();
+    setenv("SYMM_MATMUL_TRIALS", "1", 1);
+}
+
+static void slow_but(unsigned fast)
+{
+    open_with_trials();
     for (unsigned i = 0; i < FAKE_CUBLASLT_ALGORITHMS; i++)
         fake->us[i] = i == fast ? 0 : SLOW_US;
 }
@@ -40,8 +46,90 @@ TEST_LOOP(trials, the_fastest_is_taken, 2, FAKE_CUBLASLT_ALGORITHMS)
     takes(2, &t, _i);
     t = any_order(3, SYMM_STRATEGY_PIPELINED); /* 3 rows, and 2 */
     takes(3, &t, _i);
-    t.c.any_order = false;
+    setenv("SYMM_MATMUL_TRIALS", "0", 1);
     takes(3, &t, 0);
+}
+
+/* Of the others, those that add in another order than the first one do not count. */
+TEST_LOOP(trials, the_fastest_with_the_same_bits, 2, FAKE_CUBLASLT_ALGORITHMS)
+{
+    struct trial t = any_order(1, SYMM_STRATEGY_AUTO);
+    const int next = _i == 2 ? 3 : 2;
+
+    slow_but((unsigned)_i);
+    fake->us[next] = SLOW_US / 2;
+    t.c.any_order = false;
+    takes(1, &t, _i);
+    for (int order = 0; order < ORDERS; order += 5) {
+        t.by_columns = order;
+        t.c.k = order % 2 ? 24 : 33;
+        fake->halves = 1u << _i;
+        t.c.any_order = false;
+        takes(1, &t, next);
+        fake->halves = ~0u ^ 1u << next; /* the first one's order, and all others' */
+        takes(1, &t, _i);
+        t.c.any_order = true;
+        fake->halves = 1u << _i;
+        takes(1, &t, _i);
+    }
+}
+
+/* c, more columns of d than are compared, batches, both types, and pipelined rows. */
+TEST_LOOP(trials, the_same_bits_of_all_problems, 0, 16)
+{
+    static const float factors[] = {1.5f, -0.5f};
+    struct trial t = {.c = simple(40, 24, 65)};
+
+    slow_but(4);
+    fake->halves = 1u << 4;
+    fake->us[5] = SLOW_US / 2;
+    t.c.in = _i & 1 ? SYMM_FLOAT16 : SYMM_BFLOAT16;
+    t.c.out = t.c.addend = _i & 2 ? SYMM_FLOAT32 : t.c.in;
+    t.c.l = _i & 4 ? 2 : 1;
+    t.c.has_c = _i & 8;
+    t.c.alpha = &factors[0];
+    t.c.beta = t.c.has_c ? &factors[1] : NULL;
+    takes(1, &t, 5);
+    if (_i % 4)
+        return;
+    t.c.kind = SYMM_ALL_GATHER_MATMUL;
+    t.c.strategy = SYMM_STRATEGY_PIPELINED;
+    takes(3, &t, 5);
+}
+
+static void create_twice(struct rank *self, void *arg)
+{
+    struct matmul_job job = {.nbytes = {0}};
+    symm_matmul *again = NULL;
+    symm_context *ctx = NULL;
+    int once;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), arg, &job));
+    disguise(ctx, true);
+    symm_matmul_desc desc = matmul_job_desc(&job);
+    RANK_TRY(self, symm_matmul_create(job.group, &desc, &job.m));
+    once = fake->products;
+    CHECK_RANK(self, once > 0);
+    RANK_TRY(self, symm_matmul_create(job.group, &desc, &again));
+    CHECK_RANK(self, fake->products == once);
+    symm_matmul_destroy(again);
+    desc.flags = SYMM_MATMUL_ANY_ORDER; /* other algorithms count */
+    RANK_TRY(self, symm_matmul_create(job.group, &desc, &again));
+    CHECK_RANK(self, fake->products > once);
+out:
+    symm_matmul_destroy(again);
+    matmul_job_close(&job);
+    end_context(ctx);
+}
+
+TEST(trials, a_shape_is_tried_once)
+{
+    struct matmul_case c = simple(7, 24, 8);
+
+    slow_but(3);
+    ranks_run_ok(1, RANKS_AS_THREADS, create_twice, &c, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
 }
 
 /* The others are slower. */
@@ -49,7 +137,7 @@ TEST(trials, the_first_stays_without_a_reason)
 {
     struct trial t = any_order(1, SYMM_STRATEGY_AUTO);
 
-    open_fake();
+    open_with_trials();
     for (int i = 0; i < FAKE_CUBLASLT_ALGORITHMS; i++)
         fake->us[i] = i == 0 ? SLOW_US : SLOW_US + 400;
     takes(1, &t, 0);
@@ -65,6 +153,10 @@ TEST(trials, algorithms_that_do_not_run)
     takes(1, &t, 5);
     fake->fails |= 1u << 0; /* the first one */
     takes(1, &t, 5);
+    t.c.any_order = false;
+    takes(1, &t, 5);
+    fake->halves = 1u << 5; /* the first one that runs is number 2 */
+    takes(1, &t, 2);
 }
 
 TEST(trials, without_memory_the_first_is_taken)
@@ -99,17 +191,20 @@ TEST(trials, a_device_that_never_ends)
     takes(1, &t, 0);
 }
 
-/* If cuBLASLt is slow, AUTO picks symm's kernels on all ranks. */
+/* If cuBLASLt is slow, AUTO picks symm's kernels on all ranks, if the bits may depend on that. */
 TEST(trials, auto_counts_with_the_measured_time)
 {
     struct trial t = any_order(2, SYMM_STRATEGY_AUTO);
 
-    open_fake();
+    open_with_trials();
     setenv("SYMM_EMULATED_SMS", "1", 1);
     t.c = gathered(8, 4096, 10, SYMM_STRATEGY_AUTO); /* by estimate: unfused */
     t.c.any_order = true;
     for (int i = 0; i < FAKE_CUBLASLT_ALGORITHMS; i++)
         fake->us[i] = 5 * SLOW_US;
     t.wants = SYMM_STRATEGY_FUSED;
+    ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    t.c.any_order = false;
+    t.wants = SYMM_STRATEGY_UNFUSED;
     ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
 }

@@ -1,17 +1,21 @@
 /* Trials of cuBLASLt's algorithms for a product. */
-#include "cublas_trial.h"
+#include "trial.h"
 
 #include <math.h>
+#include "bits.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/numbers.h"
 
 enum {
     CANDIDATES = 8,
-    ROUNDS = 8, /* after one that loads the kernels */
-    ROUND_US = 200,
-    RUNS_MIN = 2, /* of a candidate in a round */
+    ROUNDS_MIN = 3, /* after one that loads the kernels */
+    ROUNDS_MAX = 8,
+    ROUNDS_US = 20000, /* of all candidates */
+    RUNS_MIN = 2,      /* of a candidate in a round */
     RUNS_MAX = 4,
+    RUNS_US = 200,
     LINE_UP = 4, /* fills before them */
+    LINE_UP_US = 60,
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
@@ -96,6 +100,16 @@ static symm_status await_end(struct symm_cublas_trial *t)
     return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(t->drv, cu, "cuEventQuery");
 }
 
+symm_status symm__cublas_trial_await(struct symm_cublas_trial *t)
+{
+    symm_status st;
+
+    TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
+    st = await_end(t);
+out:
+    return st;
+}
+
 /* Whether the algorithm runs. */
 static bool enqueue(const struct symm_cublas_trial *t, const struct cublaslt_product *product,
                     const struct cublaslt_operands *on, int runs)
@@ -140,32 +154,43 @@ out:
     return st;
 }
 
+static double estimate_us(const struct cublaslt_shape *s)
+{
+    const double k = (double)(s->a.transposed ? s->a.rows : s->a.columns);
+
+    return (double)s->d.rows * (double)s->d.columns * k * s->batches / PRODUCTS_PER_US;
+}
+
 static int runs_of(const struct cublaslt_shape *s)
 {
-    const double k = (double)(s->a.transposed ? s->a.rows : s->a.columns),
-                 us = (double)s->d.rows * (double)s->d.columns * k * s->batches / PRODUCTS_PER_US;
+    return (int)fmin(fmax(RUNS_US / estimate_us(s), RUNS_MIN), RUNS_MAX);
+}
 
-    return (int)fmin(fmax(ROUND_US / us, RUNS_MIN), RUNS_MAX);
+static int rounds_of(const struct cublaslt_shape *s, int n)
+{
+    const double us = n * (LINE_UP_US + (1 + runs_of(s)) * estimate_us(s));
+
+    return (int)fmin(fmax(ROUNDS_US / us, ROUNDS_MIN), ROUNDS_MAX);
 }
 
 /* The least times of n candidates. Rounds alternate between them. */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
                             const struct cublaslt_product *product,
+                            const struct cublaslt_operands *on,
                             const cublaslt_heuristic *candidates, int n, double *least)
 {
-    const struct cublaslt_operands on = operands(t, shape);
-    const int runs = runs_of(shape);
+    const int runs = runs_of(shape), rounds = rounds_of(shape, n);
     struct cublaslt_product tried = *product;
     double us = INFINITY;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < n; i++)
         least[i] = INFINITY;
-    for (int round = 0; round <= ROUNDS; round++)
+    for (int round = 0; round <= rounds; round++)
         for (int i = 0; i < n; i++) {
             tried.chosen = candidates[i];
-            TRY(line_up(t, shape, &on));
-            TRY(time_runs(t, &tried, &on, round > 0 ? runs : 1, &us));
+            TRY(line_up(t, shape, on));
+            TRY(time_runs(t, &tried, on, round > 0 ? runs : 1, &us));
             if (round > 0)
                 least[i] = fmin(least[i], us);
         }
@@ -173,26 +198,31 @@ out:
     return st;
 }
 
-symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
-                                    struct cublaslt_product *product, double *us)
+symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
+                                    const struct cublaslt_product *product,
+                                    struct symm_cublas_pick *pick)
 {
+    const struct cublaslt_shape *shape = &pick->shape;
+    const struct cublaslt_operands on = operands(t, shape);
     cublaslt_heuristic candidates[CANDIDATES];
     double least[CANDIDATES];
     char why[CUBLASLT_WHY];
-    const int n = symm__cublaslt_algorithms(t->lt, shape, product, candidates, CANDIDATES, why);
-    int best = 0;
+    int n = symm__cublaslt_algorithms(t->lt, shape, product, candidates, CANDIDATES, why), best = 0;
     symm_status st;
 
-    if (n < 1)
-        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", n < 0 ? why : "no algorithm");
-    TRY(time_all(t, shape, product, candidates, n, least));
+    if (n < 0)
+        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", why);
+    TRY(symm__cublas_fill(t, shape, &on));
+    if (!pick->any_order)
+        TRY(symm__cublas_keep_same(t, pick, product, &on, candidates, &n));
+    TRY(time_all(t, shape, product, &on, candidates, n, least));
     for (int i = 1; i < n; i++)
         if (least[i] < least[best] * (best == 0 ? GAIN : 1))
             best = i;
-    if (least[best] == INFINITY)
+    if (n == 0 || least[best] == INFINITY)
         return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: no algorithm runs");
-    product->chosen = candidates[best];
-    *us = least[best];
+    pick->chosen = candidates[best];
+    pick->us = least[best];
 out:
     return st;
 }

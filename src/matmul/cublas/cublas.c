@@ -1,37 +1,22 @@
-/* Products by cuBLASLt: the library in each context, and the description of products. */
+/* Products by cuBLASLt: their description, their algorithms, and runs. */
 #include "cublas.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <symm/names.h>
-#include "abi/cublaslt.h"
-#include "cublas_trial.h"
-#include "runtime/group/group.h"
+#include "library.h"
+#include "matmul/plan/lines.h"
+#include "matmul/plan/plan.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
-#include "matmul/plan/lines.h"
-#include "matmul/plan/plan.h"
+#include "trial.h"
 
 enum { ALIGNMENT = 16, WORKSPACE_NBYTES_MAX = 32 << 20 };
 
 /* Multiply-adds: about a millisecond. */
 static const double TRIAL_PRODUCTS_MAX = 3.5e11;
-
-/* Device memory for cuBLASLt's partial sums, and for a copy of A. */
-struct workspace {
-    struct workspace *next;
-    CUdeviceptr at;
-    uint64_t nbytes;
-};
-
-/* The library as a context has opened it. */
-struct symm_cublas {
-    struct symm_attachment attachment; /* of the world */
-    struct symm_context *ctx;
-    struct cublaslt lt;      /* handle NULL: not available */
-    struct workspace *spare; /* of destroyed products: freeing would wait for the device */
-};
 
 /* The products of this number of rows of A. */
 struct part {
@@ -47,16 +32,14 @@ enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
 
 struct symm_cublas_product {
     struct symm_cublas *from;
+    bool trials; /* are wanted */
     int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
     int32_t nb, nparts;
     struct part parts[MAX_PARTS];
     double us;          /* of all products; 0: not measured */
     symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
-    struct workspace *workspace; /* NULL: none is needed */
+    struct symm_cublas_memory *workspace; /* NULL: none is needed */
 };
-
-/* Guards the contexts' state; opening takes long, and happens once. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------------------------ a problem */
 
@@ -149,102 +132,6 @@ static bool is_candidate(const struct symm_problem *p)
            (p->nranks == 1 || p->strategy != SYMM_STRATEGY_FUSED);
 }
 
-/* ------------------------------------------------------------------------------------ a context */
-
-static void close_library(struct symm_attachment *attachment)
-{
-    struct symm_cublas *c = (struct symm_cublas *)attachment;
-
-    while (c->spare) {
-        struct workspace *next = c->spare->next;
-        c->ctx->drv->cuMemFree(c->spare->at);
-        free(c->spare);
-        c->spare = next;
-    }
-    symm__cublaslt_close(&c->lt);
-    free(c);
-}
-
-static struct symm_cublas *open_library(struct symm_context *ctx)
-{
-    struct symm_cublas *c = calloc(1, sizeof *c);
-    char why[CUBLASLT_WHY];
-
-    if (!c)
-        return NULL;
-    c->attachment.release = close_library;
-    c->ctx = ctx;
-    if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
-        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products", c->lt.version);
-    else
-        symm__log(&ctx->log, SYMM_LOG_INFO, "products do not use cuBLASLt: %s", why);
-    symm__group_attach(ctx->domain, &c->attachment);
-    return c;
-}
-
-/* NULL: it is not available. */
-static struct symm_cublas *library_of(struct symm_context *ctx)
-{
-    struct symm_cublas *c;
-
-    pthread_mutex_lock(&lock);
-    c = (struct symm_cublas *)symm__group_attachment(ctx->domain, close_library);
-    if (!c)
-        c = open_library(ctx);
-    pthread_mutex_unlock(&lock);
-    return c && c->lt.handle ? c : NULL;
-}
-
-static struct workspace *take_spare(struct symm_cublas *c, uint64_t nbytes)
-{
-    struct workspace *w = NULL;
-
-    pthread_mutex_lock(&lock);
-    for (struct workspace **at = &c->spare; *at; at = &(*at)->next)
-        if ((*at)->nbytes >= nbytes) {
-            w = *at;
-            *at = w->next;
-            break;
-        }
-    pthread_mutex_unlock(&lock);
-    return w;
-}
-
-static void put_spare(struct symm_cublas *c, struct workspace *w)
-{
-    pthread_mutex_lock(&lock);
-    w->next = c->spare;
-    c->spare = w;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Keeps memory that the device still uses until the context ends: it has no bytes to reuse. */
-static void keep(struct symm_cublas *c, CUdeviceptr memory)
-{
-    struct workspace *w = calloc(1, sizeof *w);
-
-    if (!w)
-        return;
-    w->at = memory;
-    put_spare(c, w);
-}
-
-/* NULL: out of device memory. */
-static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
-{
-    struct workspace *w = take_spare(c, nbytes);
-
-    if (w)
-        return w;
-    w = calloc(1, sizeof *w);
-    if (!w || c->ctx->drv->cuMemAlloc(&w->at, nbytes) != CUDA_SUCCESS) {
-        free(w);
-        return NULL;
-    }
-    w->nbytes = nbytes;
-    return w;
-}
-
 /* ------------------------------------------------------------------------------------- products */
 
 /*
@@ -269,7 +156,7 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
 
     if (a_at + a_nbytes == 0)
         return true;
-    product->workspace = take_workspace(product->from, a_at + a_nbytes);
+    product->workspace = symm__cublas_take(product->from, a_at + a_nbytes);
     if (!product->workspace)
         return false;
     if (a_nbytes > 0) {
@@ -328,34 +215,62 @@ static uint64_t most_nbytes(const struct symm_cublas_product *product, bool tria
  */
 static bool tries(const struct symm_cublas_product *product, const struct symm_problem *p)
 {
-    return p->any_order &&
+    return product->trials &&
            (double)product->parts[0].rows * p->k * p->l * (double)symm__problem_columns(p) <=
                TRIAL_PRODUCTS_MAX;
 }
 
-/* Gives each product its fastest algorithm. One that fails keeps the first one. */
-static void pick(struct symm_cublas_product *product)
+/* By trials, or those of an earlier product. */
+static symm_status pick_one(const struct symm_cublas_product *product,
+                            struct symm_cublas_trial *trial, struct cublaslt_product *one,
+                            struct symm_cublas_pick *pick)
 {
     struct symm_cublas *c = product->from;
-    struct symm_cublas_trial trial;
-    double us, sum = 0;
-    symm_status st;
+    const int64_t begin_us = symm__now_us();
+    symm_status st = SYMM_OK;
 
-    TRY(symm__cublas_trial_open(c->ctx->drv, &c->lt, most_nbytes(product, true), &trial));
+    if (!symm__cublas_recall(c, pick)) {
+        if (!trial->memory)
+            TRY(symm__cublas_trial_open(c->ctx->drv, &c->lt, most_nbytes(product, true), trial));
+        TRY(symm__cublas_trial_pick(trial, one, pick));
+        symm__cublas_remember(c, pick);
+        symm__log(&c->ctx->log, SYMM_LOG_DETAIL,
+                  "trials of cuBLASLt took %lld us; its product %g us",
+                  (long long)(symm__now_us() - begin_us), pick->us);
+    }
+    one->chosen = pick->chosen;
+out:
+    return st;
+}
+
+/*
+ * Gives each product its fastest algorithm. One that fails keeps the first one. The time is known
+ * to the plan in any order only: else it would let the bits depend on it.
+ */
+static void pick(struct symm_cublas_product *product, const struct symm_problem *p)
+{
+    struct symm_cublas *c = product->from;
+    struct symm_cublas_trial trial = {.drv = c->ctx->drv};
+    double sum = 0;
+    symm_status st = SYMM_OK;
+
     for (int part = 0; part < product->nparts; part++)
         for (int i = 0; i < product->nb; i++) {
-            TRY(symm__cublas_trial_pick(&trial, &product->parts[part].each[i].shape,
-                                        &product->parts[part].each[i].product, &us));
-            sum += us;
+            struct symm_cublas_pick of = {.shape = product->parts[part].each[i].shape,
+                                          .any_order = p->any_order,
+                                          .has_c = p->c[i].matrix.dtype != 0};
+            TRY(pick_one(product, &trial, &product->parts[part].each[i].product, &of));
+            sum += of.us;
         }
-    product->us = sum;
+    if (p->any_order)
+        product->us = sum;
 out:
     if (st != SYMM_OK)
         symm__log(&c->ctx->log, SYMM_LOG_DETAIL, "cuBLASLt's first algorithm is used: %s",
                   symm__failure_text());
     symm__cublas_trial_close(&trial);
     if (trial.busy)
-        keep(c, trial.memory);
+        symm__cublas_keep(c, trial.memory);
 }
 
 /* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
@@ -367,7 +282,7 @@ static bool make(struct symm_cublas_product *product, const struct symm_problem 
         if (!make_part(product, p, &product->parts[i], why))
             return false;
     if (tries(product, p))
-        pick(product);
+        pick(product, p);
     if (take_memory(product, p, most_nbytes(product, false)))
         return true;
     strcpy(why, "out of memory for its workspace");
@@ -380,18 +295,20 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     struct symm_cublas_product *product;
     struct symm_cublas *c;
     char why[CUBLASLT_WHY];
-    int64_t enabled;
+    int64_t enabled, trials;
     symm_status st;
 
     *out = NULL;
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_CUBLAS, 0, 1, &enabled));
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_TRIALS, 0, 1, &trials));
     if (!enabled || strcmp(ctx->drv->name, "cuda") != 0 || !is_candidate(p))
         return SYMM_OK;
-    c = library_of(ctx);
+    c = symm__cublas_library(ctx);
     product = c ? calloc(1, sizeof *product) : NULL;
     if (!product)
         return SYMM_OK;
-    *product = (struct symm_cublas_product){.from = c, .nshares = nshares, .nb = p->nb};
+    *product = (struct symm_cublas_product){
+        .from = c, .trials = trials != 0, .nshares = nshares, .nb = p->nb};
     if (make(product, p, why)) {
         *out = product;
     } else {
@@ -413,7 +330,7 @@ void symm__cublas_release(struct symm_cublas_product *product)
         for (int i = 0; i < product->nb; i++)
             symm__cublaslt_forget(&c->lt, &product->parts[part].each[i].product);
     if (product->workspace)
-        put_spare(c, product->workspace);
+        symm__cublas_give(c, product->workspace);
     free(product);
 }
 

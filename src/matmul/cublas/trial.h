@@ -2,8 +2,7 @@
 #ifndef SYMM_MATMUL_CUBLAS_TRIAL_H
 #define SYMM_MATMUL_CUBLAS_TRIAL_H
 
-#include "abi/cublaslt.h"
-#include "runtime/driver/driver.h"
+#include "library.h"
 
 struct symm_cublas_trial {
     const struct symm_driver *drv;
@@ -24,12 +23,15 @@ uint64_t symm__cublas_trial_nbytes(const struct cublaslt_shape *shape);
 symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct cublaslt *lt,
                                     uint64_t nbytes, struct symm_cublas_trial *out);
 /*
- * Times the library's first algorithms for a product, and lets the product take the fastest one.
- * *us: its time. Waits for the device. Errors, and the product keeps its algorithm: ERROR_DRIVER;
- * ERROR_TIMEOUT: a run has not ended within some seconds.
+ * Times the library's first algorithms for a product, and picks the fastest one: in any order of
+ * all, else of the first one and those with its bits. Waits for the device. Errors, and nothing is
+ * picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT: a run has not ended within some seconds.
  */
-symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
-                                    struct cublaslt_product *product, double *us);
+symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
+                                    const struct cublaslt_product *product,
+                                    struct symm_cublas_pick *pick);
+/* Waits until the device has done what the trial has enqueued. Errors: ERROR_DRIVER, _TIMEOUT */
+symm_status symm__cublas_trial_await(struct symm_cublas_trial *t);
 /* Releases the stream, and the memory unless the trial is busy. May wait for the device. */
 void symm__cublas_trial_close(struct symm_cublas_trial *t);
 

@@ -15,8 +15,9 @@ struct symm_cublas_product;
  * ranks has. The rows are complete before their product begins. *out is NULL if cuBLASLt cannot
  * compute them: it is disabled or not installed, the driver is emulated, the problem wants the same
  * bits or rows that arrive during a product, it has a bias, an activation, types or a layout that
- * cuBLASLt does not support. The products take the first algorithm of cuBLASLt, or with any_order
- * the fastest of the first ones, by trials. These wait for the device.
+ * cuBLASLt does not support. The products take the fastest of cuBLASLt's first algorithms, by
+ * trials: with any_order of all, else of those with the same bits as the first one. Trials wait for
+ * the device. If they fail, or are too long, the products take the first algorithm.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
