@@ -60,9 +60,9 @@ typedef enum symm_strategy {
 
 /*
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
- * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. cuBLASLt's
- * algorithm is the fastest of its first 8, by trials in symm_matmul_create(); algorithms with other
- * bits than the first one do not count. SYMM_MATMUL_TRIALS=0 takes the first one.
+ * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. Of
+ * cuBLASLt's first 8 algorithms the fastest is taken, by trials in symm_matmul_create(). Algorithms
+ * with other bits than the first one do not count. SYMM_MATMUL_TRIALS=0 takes the first one.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On

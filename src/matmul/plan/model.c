@@ -38,9 +38,9 @@ static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
                     cublas_bytes_per_us = 4.0e6;
 /*
  * Of the time that tiles of 128 x 256 would waste: past the last row, and on SMs that idle in the
- * last wave. cuBLASLt has smaller tiles, too, and splits k.
+ * last wave. cuBLASLt has smaller tiles, too, and splits k, so no more than cublas_idle idle.
  */
-static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3;
+static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3, cublas_idle = 0.2;
 
 /* Tiles of all clusters. */
 static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
@@ -223,7 +223,7 @@ static double cublas_waste(const struct symm_matmul_limits *limits, int64_t colu
                    across = symm__ceil_div((uint64_t)columns, 256);
     const double waves = (double)(down * across) / limits->nsms,
                  past_rows = (double)(down * 128) / rows - 1,
-                 idle = waves > 1 ? (ceil(waves) - waves) / waves : 0;
+                 idle = waves > 1 ? fmin((ceil(waves) - waves) / waves, cublas_idle) : 0;
 
     return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle);
 }
