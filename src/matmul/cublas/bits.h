@@ -14,8 +14,8 @@ symm_status symm__cublas_fill(const struct symm_cublas_trial *t, const struct cu
 
 /*
  * Keeps the first of *n candidates that runs, and the others with the same bits, in their order.
- * *n may become 0. The operands have been filled. Waits for the device. Errors, and *n is as before:
- * as symm__cublas_trial_pick(), ERROR_MEMORY.
+ * *n may become 0. The operands have been filled. Waits for the device. Errors, and *n is as
+ * before: as symm__cublas_trial_pick(), ERROR_MEMORY.
  */
 symm_status symm__cublas_keep_same(struct symm_cublas_trial *t, const struct symm_cublas_pick *pick,
                                    const struct cublaslt_product *product,
