@@ -577,7 +577,7 @@ case_stress_finds_wrong_results() {
     # Products, too; a small result ends before the spoiled byte.
     run 1 preloaded output 3 stress --strategy all
     errors ': (element \[[0-9]+, [0-9]+, [0-9]+\] is .* and should be .*|something beside the output was written)$'
-    errors '^#   (matmul|all-gather-matmul|matmul-(reduce-scatter|all-reduce|all-scatter)) (auto|fused|pipelined|unfused|product), m [0-9]+, n [0-9]+, k [0-9]+, l [1-3], '
+    errors '^#   (matmul|all-gather-matmul|matmul-(reduce-scatter|all-reduce|all-scatter)) (auto|fused|pipelined|unfused|product|data_parallel|stream_k), m [0-9]+, n [0-9]+, k [0-9]+, l [1-3], '
     run 1 preloaded behind 3 stress --strategy all
     errors ': something beside the output was written$'
     run 1 preloaded input 3 stress --strategy all
