@@ -15,8 +15,8 @@
 
 enum { ALIGNMENT = 16, WORKSPACE_NBYTES_MAX = 32 << 20 };
 
-/* Multiply-adds: about a millisecond. */
-static const double TRIAL_PRODUCTS_MAX = 3.5e11;
+/* Multiply-adds: about 300 us. */
+static const double TRIAL_PRODUCTS_MAX = 1e11;
 
 /* The products of this number of rows of A. */
 struct part {
@@ -210,8 +210,9 @@ static uint64_t most_nbytes(const struct symm_cublas_product *product, bool tria
 }
 
 /*
- * Whether to pick algorithms by trials. The first one of a long product is hardly ever slower than
- * another one.
+ * Whether to pick algorithms by trials. The first one of a longer product is hardly ever slower
+ * than another one, and an algorithm that is fast in a trial may be slower at the clock of long
+ * products.
  */
 static bool tries(const struct symm_cublas_product *product, const struct symm_problem *p)
 {
