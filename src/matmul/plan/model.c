@@ -31,7 +31,7 @@ static const double sms_bytes_per_us = 260e3;    /* and by many */
 static const double fused_us = 9;                /* overhead of a fused run, without its product */
 static const double product_bytes_per_us = 33e5; /* arriving bytes slow the product by this */
 static const double gather_us = 8;               /* overhead of an all-gather, without its bytes */
-static const double pipelined_us = 9;            /* overhead of a pipelined run */
+static const double pipelined_us = 11;           /* overhead of a pipelined run */
 static const double pipelined_bytes_per_us = 15e5; /* arriving rows slow its later products */
 static const double b_bytes_per_us = 2.0e6;        /* the Hopper kernel reads b, if rows are few */
 static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,

@@ -61,9 +61,18 @@ static const struct {
     {4, 2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
     {4, 4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
     {4, 16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
-    {4, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, true},  /* four H100: 350.9 us, pipelined 375.9 */
-    {4, 8192, 3584, 8192, SYMM_STRATEGY_FUSED, true},  /* 685.1, 763.6 */
-    {4, 16384, 3584, 8192, SYMM_STRATEGY_FUSED, true}, /* 1360, 1495 */
+    {2, 3375, 2368, 3584, SYMM_STRATEGY_PIPELINED, true}, /* 92.5 us, fused 107, unfused 124 */
+    {2, 3937, 2304, 6144, SYMM_STRATEGY_PIPELINED, true}, /* 160, 190, 221 */
+    {2, 4500, 3072, 3072, SYMM_STRATEGY_PIPELINED, true}, /* 124, 136, 165 */
+    {2, 2500, 4608, 4096, SYMM_STRATEGY_PIPELINED, true}, /* 139, 147, 161 */
+    {2, 1323, 2688, 4096, SYMM_STRATEGY_PIPELINED, true}, /* 59, 72, 66 */
+    {2, 13787, 1536, 4096, SYMM_STRATEGY_FUSED, true},    /* 256, pipelined 279 */
+    {2, 9000, 1536, 5120, SYMM_STRATEGY_FUSED, true},     /* 221, 231 */
+    {2, 1, 21760, 8192, SYMM_STRATEGY_UNFUSED, true},     /* 125, 154 */
+    {2, 543, 8960, 2560, SYMM_STRATEGY_UNFUSED, true},    /* 53, 67 */
+    {4, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, true},     /* four H100: 350.9 us, pipelined 375.9 */
+    {4, 8192, 3584, 8192, SYMM_STRATEGY_FUSED, true},     /* 685.1, 763.6 */
+    {4, 16384, 3584, 8192, SYMM_STRATEGY_FUSED, true},    /* 1360, 1495 */
 };
 enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
