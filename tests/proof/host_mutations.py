@@ -2,6 +2,7 @@
 """Mutations of host code: each is built alone and must make a test fail.
 
 host_mutations.py SOURCE WORK [--jobs N] [--threads N] [--cmake=-DNAME=VALUE ...] [--only EXPRESSION]
+host_mutations.py --check     only whether the lines of each mutation stand once in their file
 
 Copies the sources into N new folders below WORK, builds the tests there, and shares the mutations of host_mutations.txt among the
 folders. Runs the tests without a mutation first: a test that fails then is shown and left out. A test kills a mutation if it
@@ -59,6 +60,18 @@ def read_table(path):
     return mutations
 
 
+def lines_of(mutation, which):
+    return "\n".join(mutation[which]) + "\n"
+
+
+def check(mutations):
+    root = Path(__file__).parents[2]
+    stale = [m for m in mutations if (root / m["file"]).read_text().count(lines_of(m, "old")) != 1]
+    for m in stale:
+        print(f"host_mutations.txt: the lines of \"{m['text']}\" do not stand once in {m['file']}", file=sys.stderr)
+    return 1 if stale else 0
+
+
 class Folder:
     def __init__(self, source, place, options):
         self.source, self.place, self.options = source, place, options
@@ -103,7 +116,7 @@ class Folder:
     def mutate(self, mutation):
         path = self.place / mutation["file"]
         text = path.read_text()
-        old, new = "\n".join(mutation["old"]) + "\n", "\n".join(mutation["new"]) + "\n"
+        old, new = lines_of(mutation, "old"), lines_of(mutation, "new")
         if text.count(old) != 1:
             return "not applied", f"its lines stand {text.count(old)} times in the file"
         path.write_text(text.replace(old, new))
@@ -136,19 +149,26 @@ def work(folder, waiting, results):
 
 def parse_arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("source", type=Path)
-    parser.add_argument("work", type=Path)
+    parser.add_argument("source", type=Path, nargs="?")
+    parser.add_argument("work", type=Path, nargs="?")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cmake", action="append", default=[])
     parser.add_argument("--only", default="")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.check and not options.work:
+        parser.error("SOURCE and WORK are needed")
+    return options
 
 
 def main():
     options = parse_arguments()
     waiting, results = queue.Queue(), []
-    for number, mutation in enumerate(read_table(Path(__file__).with_suffix(".txt")), 1):
+    mutations = read_table(Path(__file__).with_suffix(".txt"))
+    if options.check:
+        return check(mutations)
+    for number, mutation in enumerate(mutations, 1):
         if re.search(options.only, f"{mutation['file']}: {mutation['text']}"):
             waiting.put((number, mutation))
     folders = [Folder(options.source, options.work / str(i), options) for i in range(options.jobs)]
