@@ -171,11 +171,13 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {
         plan(m, &own, 1);
+        symm__cublas_settle(&m->cublas);
         return SYMM_OK;
     }
     TRY(agree(call, mine, m, &own, all));
     plan(m, all, call->group->nranks);
     TRY(suit_cublas_to_plan(m));
+    symm__cublas_settle(&m->cublas);
     st = m->operation->prepare(call, m);
 out:
     return st;

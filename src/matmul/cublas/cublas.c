@@ -32,8 +32,9 @@ enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
 
 struct symm_cublas_product {
     struct symm_cublas *from;
-    bool trials; /* are wanted */
-    int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
+    struct symm_problem problem;
+    bool trials, tried; /* are wanted; are done */
+    int nshares;        /* the ranks that share the rows, a product for each; 1: of all rows */
     int32_t nb, nparts;
     struct part parts[MAX_PARTS];
     double us;          /* of all products; 0: not measured */
@@ -144,9 +145,9 @@ static bool is_packed(const struct symm_problem *p)
 }
 
 /* Takes memory for the algorithms' sums, followed by a copy of A. False: out of memory. */
-static bool take_memory(struct symm_cublas_product *product, const struct symm_problem *p,
-                        uint64_t sums_nbytes)
+static bool take_memory(struct symm_cublas_product *product, uint64_t sums_nbytes)
 {
+    const struct symm_problem *p = &product->problem;
     const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
     symm_matrix packed = rows_of_a(p, p->m);
     const uint64_t a_nbytes =
@@ -167,9 +168,11 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
 }
 
 /* Prepares the products of a part. False, with the reason. */
-static bool make_part(const struct symm_cublas_product *product, const struct symm_problem *p,
-                      struct part *part, char why[CUBLASLT_WHY])
+static bool make_part(const struct symm_cublas_product *product, struct part *part,
+                      char why[CUBLASLT_WHY])
 {
+    const struct symm_problem *p = &product->problem;
+
     for (int i = 0; i < p->nb; i++) {
         struct cublaslt_shape *shape = &part->each[i].shape;
         if (!describe(p, part->rows, i, shape, &part->each[i].flipped)) {
@@ -183,8 +186,9 @@ static bool make_part(const struct symm_cublas_product *product, const struct sy
 }
 
 /* The rows of the ranks with most rows, and with fewest. */
-static void name_parts(struct symm_cublas_product *product, const struct symm_problem *p)
+static void name_parts(struct symm_cublas_product *product)
 {
+    const struct symm_problem *p = &product->problem;
     const int32_t most = symm__rows_of_rank(p->m, product->nshares, 0),
                   fewest = p->m / product->nshares;
 
@@ -214,9 +218,11 @@ static uint64_t most_nbytes(const struct symm_cublas_product *product, bool tria
  * than another one, and an algorithm that is fast in a trial may be slower at the clock of long
  * products.
  */
-static bool tries(const struct symm_cublas_product *product, const struct symm_problem *p)
+static bool tries(const struct symm_cublas_product *product)
 {
-    return product->trials &&
+    const struct symm_problem *p = &product->problem;
+
+    return product->trials && !product->tried &&
            (double)product->parts[0].rows * p->k * p->l * (double)symm__problem_columns(p) <=
                TRIAL_PRODUCTS_MAX;
 }
@@ -248,13 +254,15 @@ out:
  * Gives each product its fastest algorithm. One that fails keeps the first one. The time is known
  * to the plan in any order only: else it would let the bits depend on it.
  */
-static void pick(struct symm_cublas_product *product, const struct symm_problem *p)
+static void pick(struct symm_cublas_product *product)
 {
+    const struct symm_problem *p = &product->problem;
     struct symm_cublas *c = product->from;
     struct symm_cublas_trial trial = {.drv = c->ctx->drv};
     double sum = 0;
     symm_status st = SYMM_OK;
 
+    product->tried = true;
     for (int part = 0; part < product->nparts; part++)
         for (int i = 0; i < product->nb; i++) {
             struct symm_cublas_pick of = {.shape = product->parts[part].each[i].shape,
@@ -275,19 +283,24 @@ out:
 }
 
 /* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
-static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
-                 char why[CUBLASLT_WHY])
+static bool make(struct symm_cublas_product *product, char why[CUBLASLT_WHY])
 {
-    name_parts(product, p);
+    name_parts(product);
     for (int i = 0; i < product->nparts; i++)
-        if (!make_part(product, p, &product->parts[i], why))
+        if (!make_part(product, &product->parts[i], why))
             return false;
-    if (tries(product, p))
-        pick(product, p);
-    if (take_memory(product, p, most_nbytes(product, false)))
-        return true;
-    strcpy(why, "out of memory for its workspace");
-    return false;
+    return true;
+}
+
+/* Releases products that cuBLASLt does not compute. */
+static void refuse(struct symm_cublas_product *product, const char *why)
+{
+    const struct symm_problem *p = &product->problem;
+
+    symm__log(&product->from->ctx->log, SYMM_LOG_DETAIL,
+              "the product of m %d, k %d, n %d does not use cuBLASLt: %s", p->m, p->k, p->n[0],
+              why);
+    symm__cublas_release(product);
 }
 
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
@@ -309,17 +322,28 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     if (!product)
         return SYMM_OK;
     *product = (struct symm_cublas_product){
-        .from = c, .trials = trials != 0, .nshares = nshares, .nb = p->nb};
-    if (make(product, p, why)) {
-        *out = product;
-    } else {
-        symm__log(&ctx->log, SYMM_LOG_DETAIL,
-                  "the product of m %d, k %d, n %d does not use cuBLASLt: %s", p->m, p->k, p->n[0],
-                  why);
-        symm__cublas_release(product);
+        .from = c, .problem = *p, .trials = trials != 0, .nshares = nshares, .nb = p->nb};
+    if (!make(product, why)) {
+        refuse(product, why);
+        return SYMM_OK;
     }
+    if (p->any_order && tries(product))
+        pick(product);
+    *out = product;
 out:
     return st;
+}
+
+void symm__cublas_settle(struct symm_cublas_product **product)
+{
+    if (!*product)
+        return;
+    if (tries(*product))
+        pick(*product);
+    if (take_memory(*product, most_nbytes(*product, false)))
+        return;
+    refuse(*product, "out of memory for its workspace");
+    *product = NULL;
 }
 
 void symm__cublas_release(struct symm_cublas_product *product)

@@ -15,14 +15,19 @@ struct symm_cublas_product;
  * ranks has. The rows are complete before their product begins. *out is NULL if cuBLASLt cannot
  * compute them: it is disabled or not installed, the driver is emulated, the problem wants the same
  * bits or rows that arrive during a product, it has a bias, an activation, types or a layout that
- * cuBLASLt does not support. The products take the fastest of cuBLASLt's first algorithms, by
- * trials: with any_order of all, else of those with the same bits as the first one. Trials wait for
- * the device. If they fail, or are too long, the products take the first algorithm.
+ * cuBLASLt does not support. In any order, and if trials are wanted, the products are timed.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
                                  int nshares, struct symm_cublas_product **out);
+/*
+ * Lets the products take the fastest of cuBLASLt's first algorithms, by trials: with any_order of
+ * all, else of those with the same bits as the first one. Trials wait for the device. If they fail,
+ * or would be too long, the products take the first algorithm. Then takes their memory; if there is
+ * none, releases them, and *product is NULL. Once, before the first run.
+ */
+void symm__cublas_settle(struct symm_cublas_product **product);
 /* Releases the products; their runs are done. Never waits. NULL is fine. */
 void symm__cublas_release(struct symm_cublas_product *product);
 

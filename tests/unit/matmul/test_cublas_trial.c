@@ -123,6 +123,21 @@ out:
     end_context(ctx);
 }
 
+/* The trials follow the plan, which leaves cuBLASLt out. */
+TEST(trials, fused_products_have_none)
+{
+    struct trial t = {.c = gathered(16, 24, 8, SYMM_STRATEGY_FUSED)};
+
+    slow_but(3);
+    t.c.kind = SYMM_MATMUL_REDUCE_SCATTER;
+    ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_int_eq(fake->products, 0);
+    t.c.strategy = SYMM_STRATEGY_UNFUSED;
+    ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_int_gt(fake->products, 0);
+    ck_assert_int_eq(fake->objects, 0);
+}
+
 TEST(trials, a_shape_is_tried_once)
 {
     struct matmul_case c = simple(7, 24, 8);
