@@ -78,11 +78,13 @@ TEST_LOOP(trials, the_fastest_with_the_same_bits, 2, FAKE_CUBLASLT_ALGORITHMS)
 TEST_LOOP(trials, the_same_bits_of_all_problems, 0, 16)
 {
     static const float factors[] = {1.5f, -0.5f};
-    struct trial t = {.c = simple(40, 24, 65)};
+    struct trial t = {.c = simple(40, 16, 65)};
 
     slow_but(4);
+    fake->fails = 1u << 2 | 1u << 3; /* to save time */
     fake->halves = 1u << 4;
-    fake->us[5] = SLOW_US / 2;
+    fake->us[0] = 4 * SLOW_US; /* a product takes some ms under a sanitizer */
+    fake->us[5] = SLOW_US;
     t.c.in = _i & 1 ? SYMM_FLOAT16 : SYMM_BFLOAT16;
     t.c.out = t.c.addend = _i & 2 ? SYMM_FLOAT32 : t.c.in;
     t.c.l = _i & 4 ? 2 : 1;
