@@ -8,7 +8,7 @@
 enum {
     LINES = 29,         /* different rows of a, and columns of b. No tile has a multiple of it */
     EXPONENTS = 8,      /* of their elements */
-    SAMPLED_LINES = 32, /* one of so many columns of d is compared: a part of every tile */
+    SAMPLED_LINES = 32, /* every 32nd column of d is compared: a part of every tile */
     BYTE_OF_D = 0x38    /* in all bytes of c: 2^-15 to 2^-1 */
 };
 
@@ -54,26 +54,6 @@ static uint16_t *make_block(const struct pattern *p)
     return block;
 }
 
-static symm_status copy(const struct symm_cublas_trial *t, CUdeviceptr to, uint64_t to_pitch,
-                        CUdeviceptr from, uint64_t from_pitch, uint64_t width, uint64_t height)
-{
-    const CUDA_MEMCPY2D rows = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-        .srcDevice = from,
-        .srcPitch = from_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-        .dstDevice = to,
-        .dstPitch = to_pitch,
-        .WidthInBytes = width,
-        .Height = height,
-    };
-    symm_status st = SYMM_OK;
-
-    TRY_CU(t->drv, cuMemcpy2DAsync, &rows, t->stream);
-out:
-    return st;
-}
-
 /* Fills the matrix with copies of the block, each time twice as many. */
 static symm_status spread(const struct symm_cublas_trial *t, const struct pattern *p,
                           CUdeviceptr block, const struct cublaslt_matrix *x, CUdeviceptr to)
@@ -86,8 +66,9 @@ static symm_status spread(const struct symm_cublas_trial *t, const struct patter
     while (done < all) {
         const CUdeviceptr at = to + done * (p->along ? pitch : size);
         const uint64_t block_pitch = (p->along ? p->k : p->lines) * size;
-        TRY(copy(t, at, pitch, done ? to : block, done ? pitch : block_pitch,
-                 (p->along ? p->k : lines) * size, p->along ? lines : p->k));
+        TRY(symm__driver_copy_rows(t->drv, at, pitch, done ? to : block, done ? pitch : block_pitch,
+                                   (p->along ? p->k : lines) * size, p->along ? lines : p->k,
+                                   t->stream));
         done += lines;
         lines = symm__min(done, all - done);
     }
@@ -95,19 +76,21 @@ out:
     return st;
 }
 
-static symm_status fill(const struct symm_cublas_trial *t, const struct cublaslt_shape *s,
+/* The copy of the block would wait for the stream without a limit. */
+static symm_status fill(struct symm_cublas_trial *t, const struct cublaslt_shape *s,
                         const struct cublaslt_matrix *x, const void *to, bool is_a,
                         CUdeviceptr workspace)
 {
     struct pattern p = {
         .type = x->type, .along = x->transposed == is_a, .negated = is_a, .seed = is_a ? 1 : 2};
-    uint16_t *block;
-    symm_status st = SYMM_OK;
+    uint16_t *block = NULL;
+    symm_status st;
 
     p.k = p.along ? x->rows : x->columns;
     p.lines = symm__min(p.along ? x->columns : x->rows, LINES);
     if (p.k * p.lines * sizeof *block > s->workspace_nbytes)
         return symm__fail(SYMM_ERROR_MEMORY, "k is too large for trials of cuBLASLt");
+    TRY(symm__cublas_trial_await(t));
     block = make_block(&p);
     if (!block)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
@@ -119,7 +102,7 @@ out:
     return st;
 }
 
-symm_status symm__cublas_fill(const struct symm_cublas_trial *t, const struct cublaslt_shape *s,
+symm_status symm__cublas_fill(struct symm_cublas_trial *t, const struct cublaslt_shape *s,
                               const struct cublaslt_operands *on)
 {
     const CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)on->workspace;
@@ -163,8 +146,8 @@ static symm_status try_once(struct symm_cublas_trial *t, const struct cublaslt_s
     *ran = symm__cublaslt_multiply(t->lt, product, on, t->stream, why);
     if (!*ran)
         goto out;
-    TRY(copy(t, workspace, sample.line_nbytes, d, pitch * SAMPLED_LINES, sample.line_nbytes,
-             sample.lines));
+    TRY(symm__driver_copy_rows(t->drv, workspace, sample.line_nbytes, d, pitch * SAMPLED_LINES,
+                               sample.line_nbytes, sample.lines, t->stream));
     TRY(symm__cublas_trial_await(t));
     TRY_CU(t->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)out, workspace,
            sample.line_nbytes * sample.lines, t->stream);

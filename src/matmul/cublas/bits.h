@@ -8,8 +8,11 @@
 
 #include "trial.h"
 
-/* Enqueues such operands to the trial's memory: of the first product of a batch. */
-symm_status symm__cublas_fill(const struct symm_cublas_trial *t, const struct cublaslt_shape *s,
+/*
+ * Enqueues such operands to the trial's memory, for the first product of a batch. Waits for earlier
+ * work of the trial. Errors: as symm__cublas_trial_pick(), ERROR_MEMORY.
+ */
+symm_status symm__cublas_fill(struct symm_cublas_trial *t, const struct cublaslt_shape *s,
                               const struct cublaslt_operands *on);
 
 /*

@@ -33,9 +33,9 @@ enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
 struct symm_cublas_product {
     struct symm_cublas *from;
     struct symm_problem problem;
-    bool trials, tried; /* are wanted; are done */
-    int nshares;        /* the ranks that share the rows, a product for each; 1: of all rows */
-    int32_t nb, nparts;
+    bool trials; /* are still to be made */
+    int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
+    int32_t nparts;
     struct part parts[MAX_PARTS];
     double us;          /* of all products; 0: not measured */
     symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
@@ -204,7 +204,7 @@ static uint64_t most_nbytes(const struct symm_cublas_product *product, bool tria
     uint64_t most = 0;
 
     for (int part = 0; part < product->nparts; part++)
-        for (int i = 0; i < product->nb; i++) {
+        for (int i = 0; i < product->problem.nb; i++) {
             const struct cublaslt_shape *shape = &product->parts[part].each[i].shape;
             const struct cublaslt_product *made = &product->parts[part].each[i].product;
             most = symm__max(most, trial ? symm__cublas_trial_nbytes(shape)
@@ -222,12 +222,12 @@ static bool tries(const struct symm_cublas_product *product)
 {
     const struct symm_problem *p = &product->problem;
 
-    return product->trials && !product->tried &&
+    return product->trials &&
            (double)product->parts[0].rows * p->k * p->l * (double)symm__problem_columns(p) <=
                TRIAL_PRODUCTS_MAX;
 }
 
-/* By trials, or those of an earlier product. */
+/* Takes the algorithm that trials pick, or have picked for an equal product. */
 static symm_status pick_one(const struct symm_cublas_product *product,
                             struct symm_cublas_trial *trial, struct cublaslt_product *one,
                             struct symm_cublas_pick *pick)
@@ -262,9 +262,9 @@ static void pick(struct symm_cublas_product *product)
     double sum = 0;
     symm_status st = SYMM_OK;
 
-    product->tried = true;
+    product->trials = false;
     for (int part = 0; part < product->nparts; part++)
-        for (int i = 0; i < product->nb; i++) {
+        for (int i = 0; i < product->problem.nb; i++) {
             struct symm_cublas_pick of = {.shape = product->parts[part].each[i].shape,
                                           .any_order = p->any_order,
                                           .has_c = p->c[i].matrix.dtype != 0};
@@ -322,7 +322,7 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     if (!product)
         return SYMM_OK;
     *product = (struct symm_cublas_product){
-        .from = c, .problem = *p, .trials = trials != 0, .nshares = nshares, .nb = p->nb};
+        .from = c, .problem = *p, .trials = trials != 0, .nshares = nshares};
     if (!make(product, why)) {
         refuse(product, why);
         return SYMM_OK;
@@ -352,7 +352,7 @@ void symm__cublas_release(struct symm_cublas_product *product)
         return;
     struct symm_cublas *c = product->from;
     for (int part = 0; part < product->nparts; part++)
-        for (int i = 0; i < product->nb; i++)
+        for (int i = 0; i < product->problem.nb; i++)
             symm__cublaslt_forget(&c->lt, &product->parts[part].each[i].product);
     if (product->workspace)
         symm__cublas_give(c, product->workspace);

@@ -16,7 +16,7 @@ struct symm_cublas_memory {
     uint64_t nbytes;
 };
 
-/* The algorithm for a shape, and what it was picked for. */
+/* An algorithm that trials have picked, with the shape and the flags of its product. */
 struct symm_cublas_pick {
     struct symm_cublas_pick *next;
     struct cublaslt_shape shape;

@@ -19,30 +19,6 @@ static void set_memory(struct symm_transport *t, void *memory)
     t->signal_values = memory;
 }
 
-/* Copies lines of `width` bytes to a peer, with the same pitch there as here. */
-static symm_status copy_lines(const struct symm_driver *drv, CUstream stream, CUdeviceptr to,
-                              CUdeviceptr from, uint64_t pitch, uint64_t width, uint64_t lines)
-{
-    const CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-        .srcDevice = from,
-        .srcPitch = pitch,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-        .dstDevice = to,
-        .dstPitch = pitch,
-        .WidthInBytes = width,
-        .Height = lines,
-    };
-    symm_status st = SYMM_OK;
-
-    if (width == pitch)
-        TRY_CU(drv, cuMemcpyAsync, to, from, width * lines, stream);
-    else
-        TRY_CU(drv, cuMemcpy2DAsync, &copy, stream);
-out:
-    return st;
-}
-
 static symm_status copy_chunk(const struct symm_round *round, CUstream stream, uint32_t chunks,
                               symm_chunk_target target)
 {
@@ -60,8 +36,9 @@ static symm_status copy_chunk(const struct symm_round *round, CUstream stream, u
                    *cell = symm__pad_arrived(t->group, t->pad, (int)target.chunk);
     symm_status st;
 
-    TRY(copy_lines(drv, stream, slab + at, from, row, symm__min(piece, row - begin),
-                   symm__min(plan->strip_rows, symm__transport_own_rows(t) - first)));
+    TRY(symm__driver_copy_rows(drv, slab + at, row, from, row, symm__min(piece, row - begin),
+                               symm__min(plan->strip_rows, symm__transport_own_rows(t) - first),
+                               stream));
     TRY_CU(drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)cell + peer, (CUdeviceptr)(uintptr_t)value,
            sizeof *value, stream);
 out:

@@ -279,6 +279,30 @@ symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, co
     return symm__fail(st, "%s: %s (%d)", call, name, result);
 }
 
+symm_status symm__driver_copy_rows(const struct symm_driver *drv, CUdeviceptr to, uint64_t to_pitch,
+                                   CUdeviceptr from, uint64_t from_pitch, uint64_t width,
+                                   uint64_t rows, CUstream stream)
+{
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+        .srcDevice = from,
+        .srcPitch = from_pitch,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = to,
+        .dstPitch = to_pitch,
+        .WidthInBytes = width,
+        .Height = rows,
+    };
+    symm_status st = SYMM_OK;
+
+    if (width == from_pitch && width == to_pitch)
+        TRY_CU(drv, cuMemcpyAsync, to, from, width * rows, stream);
+    else
+        TRY_CU(drv, cuMemcpy2DAsync, &copy, stream);
+out:
+    return st;
+}
+
 void symm__driver_note(const struct symm_driver *drv, CUresult result, const char *call,
                        symm_status *st)
 {

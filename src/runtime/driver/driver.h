@@ -56,6 +56,14 @@ const char *symm__driver_multicast_off(const struct symm_driver *drv);
  */
 symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, const char *call);
 
+/*
+ * Copies rows of `width` bytes on the device, or to a peer. pitch: from one row to the next.
+ * Stream-ordered. Errors: as symm__driver_fail().
+ */
+symm_status symm__driver_copy_rows(const struct symm_driver *drv, CUdeviceptr to, uint64_t to_pitch,
+                                   CUdeviceptr from, uint64_t from_pitch, uint64_t width,
+                                   uint64_t rows, CUstream stream);
+
 /* For clean-up, which continues after failures: *st keeps the first failure with its text. */
 void symm__driver_note(const struct symm_driver *drv, CUresult result, const char *call,
                        symm_status *st);

@@ -84,6 +84,11 @@ static void fail_to_run(struct rank *self, void *arg)
     const symm_matmul_desc desc = matmul_job_desc(&job);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "SYMM_MATMUL_CUBLAS=2 is not within 0 to 1",
                      symm_matmul_create(job.group, &desc, &job.m));
+    if (set_for_all(self, job.group, "SYMM_MATMUL_CUBLAS", "1") != SYMM_OK ||
+        set_for_all(self, job.group, "SYMM_MATMUL_TRIALS", "2") != SYMM_OK)
+        goto out;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "SYMM_MATMUL_TRIALS=2 is not within 0 to 1",
+                     symm_matmul_create(job.group, &desc, &job.m));
     rank_note(self, SYMM_OK);
 out:
     matmul_job_close(&job);
