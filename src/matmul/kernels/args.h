@@ -3,6 +3,7 @@
 #define SYMM_MATMUL_KERNEL_ARGS_H
 
 #include <symm/matmul.h>
+#include "split.h"
 
 /* A matrix in memory; strides in elements. */
 typedef struct symm_matrix {
@@ -55,6 +56,18 @@ typedef struct symm_mixed_order {
     uint32_t others, early;
     uint32_t share; /* early / (others + early), in units of 2^-32, rounded up */
 } symm_mixed_order;
+
+/*
+ * The tiles of a launch, and their order. Blocks compute it anew for each tile while the tensor
+ * cores wait, so the host has made all divisions.
+ */
+typedef struct symm_tile_order {
+    symm_row_split rows;  /* of the ranks whose rows are multiplied: see rows_of_step() */
+    int32_t across;       /* tiles of a row of tiles */
+    symm_divisor band;    /* tiles of a band */
+    symm_divisor last[2]; /* the height of a step's last band; [1]: of a rank with one more row */
+    symm_mixed_order mixed;
+} symm_tile_order;
 
 /* A tile of this rank's sums, [l, its rows, n], at its first row and column. */
 typedef struct symm_part_tile {
@@ -115,7 +128,7 @@ typedef struct symm_product_args {
     int32_t n[SYMM_MATMUL_MAX_B], nb;
     int32_t first_step, last_step;
     uint32_t sink; /* symm_sink */
-    symm_mixed_order order;
+    symm_tile_order order;
     symm_parts parts;
     float alpha, beta;
     uint32_t activation;

@@ -21,8 +21,7 @@ struct arrivals {
         if (a.arrivals.strip_rows == 0 || t.shard == a.a.rank || t.rows == 0 ||
             w.k_begin == w.k_end)
             return false;
-        const uint64_t row =
-            (uint64_t)t.batch * symm__rows_of_rank(a.a.m, a.a.nranks, t.shard) + t.row;
+        const uint64_t row = (uint64_t)t.batch * symm__rows_of(a.order.rows, t.shard) + t.row;
         const strips s = {t.shard, (uint32_t)(row / a.arrivals.strip_rows),
                           (uint32_t)((row + t.rows - 1) / a.arrivals.strip_rows)};
         /* The work before has waited for the same strips, if it had all of k. */

@@ -23,7 +23,7 @@ struct epilogue {
     {
         if (a.sink == SYMM_TO_OWNERS)
             return t.row;
-        return symm__first_row_of_rank(a.a.m, a.a.nranks, t.shard) + t.row;
+        return symm__first_row_of(a.order.rows, t.shard) + t.row;
     }
 
     /* D, or a slot. */

@@ -36,7 +36,7 @@ SYMM_DEV int32_t row_in_a(const symm_product_args &a, const tile &t)
 {
     if (a.sink != SYMM_TO_OWNERS)
         return t.row;
-    return symm__first_row_of_rank(a.a.m, a.view.nranks, t.shard) + t.row;
+    return symm__first_row_of(a.order.rows, t.shard) + t.row;
 }
 
 /* The rows of a step: of a shard, or of an owner. */
@@ -50,7 +50,7 @@ SYMM_DEV step_rows rows_of_step(const symm_product_args &a, int32_t step)
     const int32_t shard =
         owned ? symm__owner_of_step(a.view.rank, a.view.nranks, step) : shard_of_step(a.a, step);
 
-    return {shard, symm__rows_of_rank(a.a.m, owned ? a.view.nranks : a.a.nranks, shard)};
+    return {shard, symm__rows_of(a.order.rows, shard)};
 }
 
 /* One thread's way through the tiles. It is small, since the consumers have few registers left. */
@@ -66,8 +66,8 @@ template <int ROWS, int COLUMNS> struct schedule {
     /* Returns the next work and advances by n tiles; false: there is none. */
     SYMM_DEV_IN_CLASS bool next(work *out, uint32_t n)
     {
-        const int32_t columns = across();
-        uint32_t left = a.sink == SYMM_TO_OWNERS ? symm__unmixed(&a.order, place) : place;
+        const int32_t columns = a.order.across;
+        uint32_t left = a.sink == SYMM_TO_OWNERS ? symm__unmixed(&a.order.mixed, place) : place;
 
         place += n;
         for (int32_t step = a.first_step; step < a.last_step; step++) {
@@ -75,7 +75,7 @@ template <int ROWS, int COLUMNS> struct schedule {
             const int32_t down = (s.rows + ROWS - 1) / ROWS;
             const uint32_t of_step = (uint32_t)(a.a.l * down * columns);
             if (left < of_step) {
-                *out = {tile_at(s, down, columns, (int32_t)left), 0, a.a.k, 0, 1};
+                *out = {tile_at(s, down, left), 0, a.a.k, 0, 1};
                 return true;
             }
             left -= of_step;
@@ -84,33 +84,30 @@ template <int ROWS, int COLUMNS> struct schedule {
     }
 
   private:
-    /* Tiles of a row of tiles. */
-    SYMM_DEV_IN_CLASS int32_t across(void) const
+    SYMM_DEV_IN_CLASS tile tile_at(const step_rows &s, int32_t down, uint32_t index) const
     {
-        int32_t tiles = 0;
-
-        for (int32_t i = 0; i < a.nb; i++)
-            tiles += (a.n[i] + COLUMNS - 1) / COLUMNS;
-        return tiles;
-    }
-
-    SYMM_DEV_IN_CLASS tile tile_at(const step_rows &s, int32_t down, int32_t columns,
-                                   int32_t index) const
-    {
-        const int32_t of_batch = down * columns, in_batch = index % of_batch,
-                      band = in_batch / (SYMM_BAND * columns), top = band * SYMM_BAND,
-                      height = min((int32_t)SYMM_BAND, down - top),
-                      in_band = in_batch - top * columns, row = top + in_band % height;
-        int32_t column = in_band / height;
-        tile t = {
-            s.shard, index / of_batch, row * ROWS, min((int32_t)ROWS, s.rows - row * ROWS), 0, 0,
-            0};
+        const symm_tile_order &order = a.order;
+        const uint32_t of_batch = (uint32_t)(down * order.across),
+                       batch = a.a.l > 1 ? index / of_batch : 0,
+                       in_batch = index - batch * of_batch,
+                       band = symm__divide(in_batch, order.band),
+                       in_band = in_batch - band * order.band.divisor;
+        const int32_t top = (int32_t)band * SYMM_BAND, height = min((int32_t)SYMM_BAND, down - top);
+        int32_t column = (int32_t)(height == SYMM_BAND ? in_band / SYMM_BAND
+                                                       : symm__divide(in_band, last_height(s)));
+        const int32_t row = (top + (int32_t)in_band - column * height) * ROWS;
+        tile t = {s.shard, (int32_t)batch, row, min((int32_t)ROWS, s.rows - row), 0, 0, 0};
 
         for (int32_t wide; column >= (wide = (a.n[t.product] + COLUMNS - 1) / COLUMNS); t.product++)
             column -= wide;
         t.column = column * COLUMNS;
         t.columns = min((int32_t)COLUMNS, a.n[t.product] - t.column);
         return t;
+    }
+
+    SYMM_DEV_IN_CLASS symm_divisor last_height(const step_rows &s) const
+    {
+        return a.order.last[s.rows > a.order.rows.least];
     }
 };
 

@@ -4,12 +4,11 @@
 
 #include <symm/device.cuh>
 #include "args.h"
-#include "split.h"
 
 /* The rank whose shard is multiplied in this step: this rank, the next one, and so on. */
 SYMM_DEV int32_t shard_of_step(const symm_shards &a, int32_t step)
 {
-    return (a.rank + step) % a.nranks;
+    return symm__rank_after(a.rank, step, a.nranks);
 }
 
 /* Row i of the shard in batch b. */

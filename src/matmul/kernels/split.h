@@ -2,23 +2,43 @@
 #ifndef SYMM_MATMUL_SPLIT_H
 #define SYMM_MATMUL_SPLIT_H
 
-#ifdef __cplusplus /* kernels, for GPUs and for the emulated driver */
-#include <symm/device.cuh>
-#define SYMM_SHARED_FN SYMM_DEV
-#else
-#include <stdint.h>
-#define SYMM_SHARED_FN static inline
-#endif
+#include "divide.h"
 
-/* The rows of a rank: m / nranks, and one more on the first m % nranks ranks. */
+/* The rows of a rank: `least`, and one more on the first `more` ranks. */
+typedef struct symm_row_split {
+    int32_t least, more;
+} symm_row_split;
+
+SYMM_SHARED_FN int32_t symm__rows_of(symm_row_split s, int32_t rank)
+{
+    return s.least + (rank < s.more);
+}
+
+SYMM_SHARED_FN int32_t symm__first_row_of(symm_row_split s, int32_t rank)
+{
+    return s.least * rank + (rank < s.more ? rank : s.more);
+}
+
+SYMM_SHARED_FN symm_row_split symm__split_rows(int32_t m, int32_t nranks)
+{
+    const symm_row_split split = {m / nranks, m % nranks};
+    return split;
+}
+
 SYMM_SHARED_FN int32_t symm__rows_of_rank(int32_t m, int32_t nranks, int32_t rank)
 {
-    return m / nranks + (rank < m % nranks);
+    return symm__rows_of(symm__split_rows(m, nranks), rank);
 }
 
 SYMM_SHARED_FN int32_t symm__first_row_of_rank(int32_t m, int32_t nranks, int32_t rank)
 {
-    return m / nranks * rank + (rank < m % nranks ? rank : m % nranks);
+    return symm__first_row_of(symm__split_rows(m, nranks), rank);
+}
+
+/* rank + i, where i is less than nranks, and after the last rank the first one. */
+SYMM_SHARED_FN int32_t symm__rank_after(int32_t rank, int32_t i, int32_t nranks)
+{
+    return rank + i < nranks ? rank + i : rank + i - nranks;
 }
 
 /*

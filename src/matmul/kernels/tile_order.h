@@ -3,14 +3,13 @@
 #define SYMM_MATMUL_TILE_ORDER_H
 
 #include "args.h"
-#include "split.h"
 
 enum { SYMM_BAND = 8 /* rows of tiles */ };
 
 /* The owner of a step's rows: the next rank first, this rank last. */
 SYMM_SHARED_FN int32_t symm__owner_of_step(int32_t rank, int32_t nranks, int32_t step)
 {
-    return (rank + 1 + step) % nranks;
+    return symm__rank_after(rank, step + 1 < nranks ? step + 1 : 0, nranks);
 }
 
 /* The number of this rank's own tiles among the first `place` ones of the mixed order. */

@@ -26,4 +26,8 @@ uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int f
 symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
                                    int rows, int columns, uint32_t wave);
 
+/* All tiles of that launch, and their order. */
+symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_product_args *args,
+                                 int rows, int columns, uint32_t wave);
+
 #endif

@@ -285,8 +285,8 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     };
     symm_status st;
 
-    all.product.order = symm__mixed_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,
-                                          plan->blocks / cluster);
+    all.product.order = symm__tile_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,
+                                         plan->blocks / cluster);
     TRY(describe_a(drv, p, SYMM_WGMMA_ROWS, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, shape->cluster, &all));
@@ -340,6 +340,7 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
                            .constant_b = p->constant_b};
     symm_status st;
 
+    all.product.order = symm__tile_order(p, args, shape->rows, shape->columns, blocks / cluster);
     if (args->parts.sums == SYMM_SUMS_PACKS)
         describe_sums(sums, &all.product);
     TRY(describe_a(drv, p, all.rows_loaded, &all));

@@ -40,7 +40,7 @@ struct sources {
             return;
         }
         a = &args.workspace;
-        a_row += t.batch * symm__rows_of_rank(s.m, s.nranks, t.shard);
+        a_row += t.batch * symm__rows_of(args.product.order.rows, t.shard);
         a_batch = t.shard;
     }
 };

@@ -4,6 +4,7 @@
 #include "matmul/plan/order.h"
 #include "matmul/plan/plan.h"
 #include "reference.h"
+#include "runtime/base/numbers.h"
 #include "test.h"
 
 enum { ROWS = 256, COLUMNS = 128, TILES_MAX = 1 << 16 };
@@ -127,6 +128,47 @@ TEST(order, parts_of_a_long_k_are_sent_first)
     ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
     args.parts.beside = 0;
     ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+}
+
+/* At the ends of the range, beside multiples of the divisor, and anywhere. */
+TEST_LOOP(order, divisions_are_exact, 0, 64)
+{
+    uint64_t state = reference_seed() + (uint64_t)_i;
+
+    for (int round = 0; round < 2000; round++) {
+        const uint32_t raw = (uint32_t)symm__mix(state, 1) >> symm__mix(state, 2) % 32,
+                       divisor = round == 0 ? UINT32_MAX
+                                 : raw      ? raw
+                                            : 1,
+                       any = (uint32_t)symm__mix(state, 3) >> symm__mix(state, 4) % 32,
+                       multiple = any / divisor * divisor,
+                       xs[] = {0, divisor - 1, divisor, multiple - 1, multiple, any, UINT32_MAX};
+        for (size_t i = 0; i < sizeof xs / sizeof xs[0]; i++)
+            ck_assert_uint_eq(symm__divide(xs[i], symm__divisor(divisor)), xs[i] / divisor);
+        state = symm__mix(state, 5);
+    }
+}
+
+/* The divisors of every rank's bands, and the rows of the ranks. */
+TEST_LOOP(order, the_host_makes_the_divisions, 0, 100)
+{
+    const int nranks = 1 + _i % 8;
+    const struct symm_problem p =
+        problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, 0);
+    const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = nranks};
+    const symm_tile_order order = symm__tile_order(&p, &args, ROWS, COLUMNS, 64);
+
+    ck_assert_int_eq(order.across, (p.n[0] + COLUMNS - 1) / COLUMNS);
+    ck_assert_uint_eq(order.band.divisor, (uint32_t)(SYMM_BAND * order.across));
+    for (int r = 0; r < nranks; r++) {
+        const int32_t rows = symm__rows_of_rank(p.m, nranks, r),
+                      height = (rows + ROWS - 1) / ROWS % SYMM_BAND;
+        const symm_divisor last = order.last[rows > order.rows.least];
+        ck_assert_int_eq(symm__rows_of(order.rows, r), rows);
+        ck_assert_int_eq(symm__first_row_of(order.rows, r),
+                         symm__first_row_of_rank(p.m, nranks, r));
+        ck_assert(height == 0 || last.divisor == (uint32_t)height);
+    }
 }
 
 static bool has_parts(const struct symm_matmul_limits *limits, const struct symm_problem *p)
