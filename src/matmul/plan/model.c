@@ -9,11 +9,11 @@
 /* symm_tile_shape.time, measured. */
 enum {
     TIME_64 = 143,
-    TIME_128 = 184,
-    TIME_192 = 212,
-    TIME_208 = 228,
-    TIME_224 = 244,
-    TIME_256 = 276,
+    TIME_128 = 160,
+    TIME_192 = 214,
+    TIME_208 = 234,
+    TIME_224 = 247,
+    TIME_256 = 274,
     TIME_PORTABLE = 549
 };
 #define SHAPE(unused, columns, cluster) {columns, cluster, TIME_##columns},
@@ -41,6 +41,8 @@ static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
  * last wave. cuBLASLt has smaller tiles, too, and splits k, so no more than cublas_idle idle.
  */
 static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3, cublas_idle = 0.2;
+/* Of the SMs for which there is no tile of 128 x 128. */
+static const double cublas_fill_waste = 0.6;
 
 /* Tiles of all clusters. */
 static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
@@ -223,9 +225,12 @@ static double cublas_waste(const struct symm_matmul_limits *limits, int64_t colu
                    across = symm__ceil_div((uint64_t)columns, 256);
     const double waves = (double)(down * across) / limits->nsms,
                  past_rows = (double)(down * 128) / rows - 1,
-                 idle = waves > 1 ? fmin((ceil(waves) - waves) / waves, cublas_idle) : 0;
+                 small_tiles = (double)(down * symm__ceil_div((uint64_t)columns, 128)),
+                 idle = waves > 1 ? fmin((ceil(waves) - waves) / waves, cublas_idle) : 0,
+                 unused = fmax(1 - small_tiles / limits->nsms, 0);
 
-    return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle);
+    return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle) *
+           (1 + cublas_fill_waste * unused);
 }
 
 static double estimate_cublas_us(const struct symm_matmul_limits *limits,
