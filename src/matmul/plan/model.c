@@ -23,7 +23,7 @@ static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
 
 static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
 static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
-static const double shared_column_us = 0.04;     /* of a tile whose parts of k are added */
+static const double shared_column_us = 0.02;     /* of a tile whose parts of k are added */
 static const double l2_bytes_per_us = 6.5e6;     /* operands of all blocks */
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
 static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product, */
