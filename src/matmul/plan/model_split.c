@@ -14,7 +14,7 @@ enum {
     GPC_SMS = 16     /* a cluster lies in one group of SMs */
 };
 
-static const double launch_us = 1.6, block_us = 0.43;    /* of a cluster, for each of its blocks */
+static const double launch_us = 1.1, block_us = 0.43;    /* of a cluster, for each of its blocks */
 static const double turn_us = 0.8;                       /* clusters that share an SM with others */
 static const double step_us = 0.086, column_us = 2.0e-3; /* of DEPTH elements of k of a tile */
 static const double b_bytes_per_us = 3.9e6;
