@@ -153,12 +153,17 @@ TEST_LOOP(order, divisions_are_exact, 0, 64)
 TEST_LOOP(order, the_host_makes_the_divisions, 0, 100)
 {
     const int nranks = 1 + _i % 8;
-    const struct symm_problem p =
-        problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, 0);
     const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = nranks};
-    const symm_tile_order order = symm__tile_order(&p, &args, ROWS, COLUMNS, 64);
+    struct symm_problem p = problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, 0);
+    symm_tile_order order;
 
-    ck_assert_int_eq(order.across, (p.n[0] + COLUMNS - 1) / COLUMNS);
+    if (_i % 3 == 0) /* the rank with one more row has one more tile */
+        p.m = nranks * ROWS * (1 + _i % 20) + 1;
+    p.nb = 1 + _i % 2;
+    p.n[1] = 1 + (_i * 15485863) % 700;
+    order = symm__tile_order(&p, &args, ROWS, COLUMNS, 64);
+    ck_assert_int_eq(order.across, (p.n[0] + COLUMNS - 1) / COLUMNS +
+                                       (p.nb > 1 ? (p.n[1] + COLUMNS - 1) / COLUMNS : 0));
     ck_assert_uint_eq(order.band.divisor, (uint32_t)(SYMM_BAND * order.across));
     for (int r = 0; r < nranks; r++) {
         const int32_t rows = symm__rows_of_rank(p.m, nranks, r),
