@@ -58,8 +58,8 @@ typedef struct symm_mixed_order {
 } symm_mixed_order;
 
 /*
- * The tiles of a launch, and their order. Blocks compute it anew for each tile while the tensor
- * cores wait, so the host has made all divisions.
+ * The tiles of a launch, and their order. Blocks find their next tile by it while the tensor cores
+ * wait, so the host has made the divisions. Only products with batches divide once more.
  */
 typedef struct symm_tile_order {
     symm_row_split rows;  /* of the ranks whose rows are multiplied: see rows_of_step() */

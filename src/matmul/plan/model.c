@@ -41,7 +41,7 @@ static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
  * last wave. cuBLASLt has smaller tiles, too, and splits k, so no more than cublas_idle idle.
  */
 static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3, cublas_idle = 0.2;
-/* Of the SMs for which there is no tile of 128 x 128. */
+/* The same of SMs that have no tile, if tiles of 128 x 128 are fewer than the SMs. */
 static const double cublas_fill_waste = 0.6;
 
 /* Tiles of all clusters. */

@@ -57,8 +57,8 @@ uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int f
     return across(p, columns) * (uint64_t)p->l * down;
 }
 
-symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
-                                   int rows, int columns, uint32_t wave)
+static symm_mixed_order mixed_order(const struct symm_problem *p, const symm_product_args *args,
+                                    int rows, int columns, uint32_t wave)
 {
     const uint64_t own = symm__tiles_of_owner(p, args->sink, p->collect_rank, rows, columns);
     uint64_t others = 0, early;
@@ -96,6 +96,6 @@ symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_produc
         .across = (int32_t)tiles,
         .band = symm__divisor(tiles ? SYMM_BAND * tiles : 1),
         .last = {last_height(split.least, rows), last_height(split.least + 1, rows)},
-        .mixed = symm__mixed_order(p, args, rows, columns, wave),
+        .mixed = mixed_order(p, args, rows, columns, wave),
     };
 }

@@ -19,14 +19,10 @@ uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int f
                               int rows, int columns);
 
 /*
- * The order of a launch with these args and tiles of rows x columns. The device computes `wave`
- * tiles at a time. The order of steps if the launch has the rows of some owners only, or if this
- * rank has no more tiles of its own than a wave.
+ * The tiles of a launch with these args and tiles of rows x columns, and their order. The device
+ * computes `wave` tiles at a time. The order of steps if the launch has the rows of some owners
+ * only, or if this rank has no more tiles of its own than a wave.
  */
-symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
-                                   int rows, int columns, uint32_t wave);
-
-/* All tiles of that launch, and their order. */
 symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_product_args *args,
                                  int rows, int columns, uint32_t wave);
 

@@ -25,7 +25,7 @@ static symm_mixed_order order_of(const struct symm_problem *p, uint32_t wave)
 {
     const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = p->collect_nranks};
 
-    return symm__mixed_order(p, &args, ROWS, COLUMNS, wave);
+    return symm__tile_order(p, &args, ROWS, COLUMNS, wave).mixed;
 }
 
 static uint32_t tiles_of(const struct symm_problem *p, int rank)
@@ -107,13 +107,13 @@ TEST(order, other_products_are_not_mixed)
     const struct symm_problem p = problem(16384, 4096, 2, 0);
     symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2};
 
-    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
     args.last_step = 1;
-    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
     args = (symm_product_args){.sink = SYMM_TO_ALL, .last_step = 2};
-    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
     args.sink = SYMM_TO_D;
-    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
 }
 
 /* If the product adds parts, and the link has time for a tile while the next one is multiplied. */
@@ -123,11 +123,11 @@ TEST(order, parts_of_a_long_k_are_sent_first)
     symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2, .parts.beside = 1};
 
     p.k = 2559;
-    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
     p.k = 2560;
-    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
     args.parts.beside = 0;
-    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
 }
 
 /* At the ends of the range, beside multiples of the divisor, and anywhere. */
