@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define SYMM_EMULATED_MAGIC "SYMMEMU" /* 8 bytes with the NUL */
-#define SYMM_EMULATED_ABI 2u
+#define SYMM_EMULATED_ABI 3u
 
 struct symm_emulated_dim {
     uint32_t x, y, z;

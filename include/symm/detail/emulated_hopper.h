@@ -19,7 +19,7 @@ struct symm_emulated_wgmma {
     uint64_t a, b;    /* their descriptors */
     uint32_t columns; /* a multiple of 8, at most 256; a thread has half as many accumulators */
     uint32_t type;    /* enum symm_emulated_wgmma_type, of both operands */
-    uint32_t b_transposed;
+    uint32_t a_transposed, b_transposed;
     uint32_t add; /* 0: the accumulators count as 0 */
 };
 
@@ -70,6 +70,8 @@ struct symm_emulated_hopper_ops {
     void (*tensor_store)(const void *map, uint32_t ndim, const int32_t *at, const void *shared);
     /* The running thread's row of stmatrix, 16 bytes, before it is stored */
     void (*stmatrix)(const void *row);
+    /* bar.sync: a barrier of nthreads threads of the block; orders shared memory only */
+    void (*bar_sync)(uint32_t number, uint32_t nthreads);
 };
 
 #ifdef __cplusplus

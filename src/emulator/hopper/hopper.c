@@ -5,6 +5,7 @@
 #include "emulator/state/machine.h"
 #include "emulator/state/sanitizer.h"
 #include "mbarrier.h"
+#include "named_barrier.h"
 #include "tensor_copy.h"
 #include "tensor_store.h"
 #include "unfenced.h"
@@ -21,6 +22,7 @@ static void begin(struct block *b)
     h->nmbarriers = h->ncopies = 0;
     emu__tensor_store_free(h);
     emu__unfenced_clear(h);
+    emu__named_barriers_clear(h);
     for (unsigned i = 0; i < h->groups_capacity; i++)
         h->committed[i] = 0;
     emu__warpgroups_free(h);
@@ -148,4 +150,5 @@ const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .wgmma = emu__wgmma,
     .tensor_store = emu__tensor_store,
     .stmatrix = emu__stmatrix,
+    .bar_sync = emu__bar_sync,
 };

@@ -10,6 +10,7 @@
 
 #define EMU_WARPGROUP 128u
 #define EMU_RULE_NBYTES 256u
+#define EMU_NAMED_BARRIERS 16u
 
 struct emu_mbarrier;
 struct emu_operands;
@@ -17,6 +18,12 @@ struct emu_tensor_copy;
 struct emu_tensor_store;
 struct emu_unfenced;
 struct emu_warpgroup;
+
+/* A barrier of bar.sync: the threads that have come, and all that come. */
+struct emu_named_barrier {
+    unsigned arrived, nthreads;
+    uint64_t rounds; /* that have ended */
+};
 
 struct emu_hopper {
     struct emu_units units;
@@ -36,6 +43,7 @@ struct emu_hopper {
     struct emu_warpgroup *groups;  /* NULL: none has multiplied, or changed its registers */
     unsigned ngroups;
     unsigned spare_registers; /* that setmaxnreg has released */
+    struct emu_named_barrier named[EMU_NAMED_BARRIERS];
 };
 
 /* Returns what this block keeps. A fault if there is no memory for it. */

@@ -61,10 +61,17 @@ static uint32_t pack_address(const struct layout *x, bool transposed, uint32_t l
     return swizzled ? at ^ ((((at >> 7) - x->base) & (x->width / PACK - 1)) * PACK) : at;
 }
 
-static bool read_pack(const struct block *b, const struct layout *x, bool transposed, uint32_t line,
-                      uint32_t k, uint32_t type, float *out, char *rule)
+/* An operand in shared memory. */
+struct source {
+    struct layout layout;
+    bool transposed;
+    uint32_t type;
+};
+
+static bool read_pack(const struct block *b, const struct source *x, uint32_t line, uint32_t k,
+                      float *out, char *rule)
 {
-    uint32_t address = pack_address(x, transposed, line, k);
+    uint32_t address = pack_address(&x->layout, x->transposed, line, k);
     const char *from = emu__window_bytes(b, address, PACK);
     uint16_t bits[PACK_ELEMENTS];
     if (!from) {
@@ -74,33 +81,34 @@ static bool read_pack(const struct block *b, const struct layout *x, bool transp
     }
     memcpy(bits, from, sizeof bits);
     for (uint32_t i = 0; i < PACK_ELEMENTS; i++)
-        out[i] = type == SYMM_EMULATED_WGMMA_F16 ? symm_detail_from_f16(bits[i])
-                                                 : symm_detail_from_bf16(bits[i]);
+        out[i] = x->type == SYMM_EMULATED_WGMMA_F16 ? symm_detail_from_f16(bits[i])
+                                                    : symm_detail_from_bf16(bits[i]);
+    return true;
+}
+
+/* Element k of line i goes to out[i * line + k * step]. */
+static bool read_operand(const struct block *b, const struct source *x, uint32_t nlines, float *out,
+                         size_t line, size_t step, char *rule)
+{
+    const uint32_t across = x->transposed ? PACK_ELEMENTS : 1,
+                   along = x->transposed ? 1 : PACK_ELEMENTS;
+    float pack[PACK_ELEMENTS];
+    for (uint32_t i = 0; i < nlines; i += across)
+        for (uint32_t k = 0; k < EMU_WGMMA_DEPTH; k += along) {
+            if (!read_pack(b, x, i, k, pack, rule))
+                return false;
+            for (uint32_t j = 0; j < PACK_ELEMENTS; j++)
+                out[x->transposed ? (i + j) * line + k * step : i * line + (k + j) * step] =
+                    pack[j];
+        }
     return true;
 }
 
 bool emu__operands_read(const struct block *b, const struct symm_emulated_wgmma *how,
                         struct emu_operands *out, char *rule)
 {
-    const struct layout a = layout_of(how->a), bt = layout_of(how->b);
-    float pack[PACK_ELEMENTS];
-    for (uint32_t i = 0; i < EMU_WGMMA_ROWS; i++)
-        for (uint32_t k = 0; k < EMU_WGMMA_DEPTH; k += PACK_ELEMENTS)
-            if (!read_pack(b, &a, false, i, k, how->type, &out->a[i][k], rule))
-                return false;
-    if (how->b_transposed) {
-        for (uint32_t k = 0; k < EMU_WGMMA_DEPTH; k++)
-            for (uint32_t j = 0; j < how->columns; j += PACK_ELEMENTS)
-                if (!read_pack(b, &bt, true, j, k, how->type, &out->b[k][j], rule))
-                    return false;
-        return true;
-    }
-    for (uint32_t j = 0; j < how->columns; j++)
-        for (uint32_t k = 0; k < EMU_WGMMA_DEPTH; k += PACK_ELEMENTS) {
-            if (!read_pack(b, &bt, false, j, k, how->type, pack, rule))
-                return false;
-            for (uint32_t i = 0; i < PACK_ELEMENTS; i++)
-                out->b[k + i][j] = pack[i];
-        }
-    return true;
+    const struct source at = {layout_of(how->a), how->a_transposed, how->type},
+                        bt = {layout_of(how->b), how->b_transposed, how->type};
+    return read_operand(b, &at, EMU_WGMMA_ROWS, &out->a[0][0], EMU_WGMMA_DEPTH, 1, rule) &&
+           read_operand(b, &bt, how->columns, &out->b[0][0], 1, EMU_WGMMA_COLUMNS, rule);
 }

@@ -393,6 +393,32 @@ static void wgmma_into_other_arrays(const struct hopper_args *a)
     unit->wgmma(d[thread_index() == 3], &how);
 }
 
+/* ---- bar.sync ---- */
+
+static void sync_by_number(const struct hopper_args *a)
+{
+    unit->bar_sync(a->value, GROUP);
+}
+
+static void sync_of_a_part_of_a_warp(const struct hopper_args *a)
+{
+    (void)a;
+    unit->bar_sync(1, 40);
+}
+
+static void sync_of_some(const struct hopper_args *a)
+{
+    (void)a;
+    if (thread_index() >= 32)
+        unit->bar_sync(2, GROUP);
+}
+
+static void sync_of_two_sizes(const struct hopper_args *a)
+{
+    (void)a;
+    unit->bar_sync(1, thread_index() < 32 ? GROUP : 64);
+}
+
 /* ---- setmaxnreg ---- */
 
 static void registers_asked(const struct hopper_args *a)
@@ -511,6 +537,19 @@ static const struct {
      .threads = GROUP},
     {.body = wgmma_into_other_arrays,
      .rule = "multiply into different accumulators",
+     .threads = GROUP},
+
+    {.body = sync_by_number, .rule = "bar.sync 0: barriers 1 to 15", .threads = GROUP},
+    {.body = sync_by_number,
+     .rule = "bar.sync 16: barriers 1 to 15",
+     .threads = GROUP,
+     .value = 16},
+    {.body = sync_of_a_part_of_a_warp, .rule = "bar.sync of 40 threads", .threads = GROUP},
+    {.body = sync_of_some,
+     .rule = "bar.sync 2, to which 96 of 128 threads have come",
+     .threads = GROUP},
+    {.body = sync_of_two_sizes,
+     .rule = "threads, to which others have come as one of",
      .threads = GROUP},
 
     {.body = registers_asked,

@@ -204,8 +204,7 @@ static uint32_t place_of(const struct operand_layout *x, uint32_t line, uint32_t
     return x->width == 16 ? at : at ^ (at >> 7 & (x->width / 16 - 1)) << 4;
 }
 
-static const struct operand_layout *layout_of_b; /* of the product that runs */
-static const struct operand_layout of_a_layout = {128, false, 0, 1024};
+static const struct operand_layout *layout_of_a, *layout_of_b; /* of the product that runs */
 
 static uint16_t bits_of(float x, uint32_t type)
 {
@@ -219,7 +218,7 @@ static void product(const struct hopper_args *a)
     const uint64_t at = unit->in_shared(shared) / 16;
     float d[GROUP];
     for (uint32_t e = thread_index(); e < M * DEPTH; e += GROUP)
-        *(uint16_t *)(void *)(shared + place_of(&of_a_layout, e / DEPTH, e % DEPTH)) =
+        *(uint16_t *)(void *)(shared + place_of(layout_of_a, e / DEPTH, e % DEPTH)) =
             bits_of(of_a(e / DEPTH, e % DEPTH), a->value);
     for (uint32_t e = thread_index(); e < a->columns * DEPTH; e += GROUP)
         *(uint16_t *)(void *)(shared + A_NBYTES + place_of(layout_of_b, e / DEPTH, e % DEPTH)) =
@@ -230,7 +229,8 @@ static void product(const struct hopper_args *a)
                                       .b = a->b + at + A_NBYTES / 16,
                                       .columns = a->columns,
                                       .type = a->value,
-                                      .b_transposed = a->transposed};
+                                      .a_transposed = layout_of_a->transposed,
+                                      .b_transposed = layout_of_b->transposed};
     unit->wgmma_fence();
     unit->wgmma(d, &how);
     unit->wgmma_commit();
@@ -248,25 +248,27 @@ static void product(const struct hopper_args *a)
     }
 }
 
+/* A of M lines, B of as many as the product has columns. */
 static const struct {
-    struct operand_layout b;
+    struct operand_layout a, b;
     uint32_t columns, type;
 } products[] = {
-    {{128, false, 0, 1024}, 64, SYMM_EMULATED_WGMMA_F16},
-    {{128, false, 0, 1024}, 256, SYMM_EMULATED_WGMMA_BF16},
-    {{128, true, 2048, 1024}, 208, SYMM_EMULATED_WGMMA_BF16},
-    {{128, true, 8192, 1024}, 64, SYMM_EMULATED_WGMMA_F16},
-    {{64, false, 0, 512}, 128, SYMM_EMULATED_WGMMA_F16},
-    {{64, true, 1024, 512}, 96, SYMM_EMULATED_WGMMA_F16},
-    {{32, false, 0, 256}, 40, SYMM_EMULATED_WGMMA_BF16},
-    {{32, true, 512, 256}, 48, SYMM_EMULATED_WGMMA_F16},
-    {{16, false, 128, 256}, 8, SYMM_EMULATED_WGMMA_F16},
-    {{16, true, 128, 256}, 24, SYMM_EMULATED_WGMMA_BF16},
+    {{128, false, 0, 1024}, {128, false, 0, 1024}, 64, SYMM_EMULATED_WGMMA_F16},
+    {{128, false, 0, 1024}, {128, false, 0, 1024}, 256, SYMM_EMULATED_WGMMA_BF16},
+    {{128, true, 0, 1024}, {128, true, 2048, 1024}, 208, SYMM_EMULATED_WGMMA_BF16},
+    {{128, true, 0, 1024}, {128, false, 0, 1024}, 144, SYMM_EMULATED_WGMMA_F16},
+    {{64, true, 1024, 512}, {128, true, 8192, 1024}, 64, SYMM_EMULATED_WGMMA_F16},
+    {{64, false, 0, 512}, {64, false, 0, 512}, 128, SYMM_EMULATED_WGMMA_F16},
+    {{32, true, 512, 256}, {64, true, 1024, 512}, 96, SYMM_EMULATED_WGMMA_F16},
+    {{16, true, 128, 256}, {32, false, 0, 256}, 40, SYMM_EMULATED_WGMMA_BF16},
+    {{32, false, 0, 256}, {32, true, 512, 256}, 48, SYMM_EMULATED_WGMMA_F16},
+    {{16, false, 128, 256}, {16, false, 128, 256}, 8, SYMM_EMULATED_WGMMA_F16},
+    {{128, false, 0, 1024}, {16, true, 128, 256}, 24, SYMM_EMULATED_WGMMA_BF16},
 };
 enum { NPRODUCTS = sizeof products / sizeof products[0] };
 
-/* The number of wrong elements, with another descriptor of b. */
-static unsigned run_product(int i, uint64_t descriptor)
+/* The number of wrong elements, with other descriptors. */
+static unsigned run_product(int i, uint64_t of_first, uint64_t of_second)
 {
     static float out[M * 256];
     static atomic_uint early;
@@ -275,11 +277,11 @@ static unsigned run_product(int i, uint64_t descriptor)
     const struct hopper_args a = {.body = product,
                                   .out = out,
                                   .count = &early,
-                                  .a = descriptor_of(&of_a_layout),
-                                  .b = descriptor,
+                                  .a = of_first,
+                                  .b = of_second,
                                   .columns = n,
-                                  .transposed = products[i].b.transposed,
                                   .value = products[i].type};
+    layout_of_a = &products[i].a;
     layout_of_b = &products[i].b;
     hopper_works((struct hopper_shape){1, GROUP, 1, 96 << 10}, &a);
     ck_assert_uint_eq(atomic_load(&early), 0);
@@ -294,24 +296,63 @@ static unsigned run_product(int i, uint64_t descriptor)
 
 TEST_LOOP(pipeline, products_of_each_layout, 0, NPRODUCTS)
 {
-    ck_assert_uint_eq(run_product(_i, descriptor_of(&products[_i].b)), 0);
+    ck_assert_uint_eq(
+        run_product(_i, descriptor_of(&products[_i].a), descriptor_of(&products[_i].b)), 0);
+}
+
+/* Descriptors of an operand of this many lines that say something else; their number. */
+static int wrong_descriptors(const struct operand_layout *right, uint32_t lines, uint64_t out[3])
+{
+    struct operand_layout x = *right;
+    int n = 0;
+    if (lines > 8 || right->transposed) {
+        x.stride *= 2;
+        out[n++] = descriptor_of(&x);
+    }
+    if (right->leading && (right->width == 16 || lines > right->width / 2)) {
+        x = *right;
+        x.leading += 128;
+        out[n++] = descriptor_of(&x);
+    }
+    out[n++] = descriptor_of(right) ^ UINT64_C(1) << 62;
+    return n;
 }
 
 /* A wrong stride or swizzle: other elements. */
 TEST_LOOP(pipeline, wrong_descriptors_give_wrong_numbers, 0, NPRODUCTS)
 {
-    struct operand_layout b = products[_i].b;
-    const uint64_t right = descriptor_of(&b);
-    if (products[_i].columns > 8) {
-        b.stride *= 2;
-        ck_assert_uint_gt(run_product(_i, descriptor_of(&b)), 0);
+    const uint64_t a = descriptor_of(&products[_i].a), b = descriptor_of(&products[_i].b);
+    uint64_t others[3];
+    for (int n = wrong_descriptors(&products[_i].a, M, others); n > 0; n--)
+        ck_assert_uint_gt(run_product(_i, others[n - 1], b), 0);
+    for (int n = wrong_descriptors(&products[_i].b, products[_i].columns, others); n > 0; n--)
+        ck_assert_uint_gt(run_product(_i, a, others[n - 1]), 0);
+}
+
+/* ---- Barriers of some threads ---- */
+
+enum { SYNCS = 50 };
+
+/* Two warpgroups, each behind a barrier of its own: every round, a thread reads its neighbour's. */
+static void rounds_of_groups(const struct hopper_args *a)
+{
+    const uint32_t t = thread_index(), group = t / GROUP, next = group * GROUP + (t + 33) % GROUP;
+    atomic_uint *shared = (atomic_uint *)(void *)dynamic();
+    for (uint32_t round = 0; round < SYNCS * (group + 1); round++) {
+        atomic_store(&shared[t], round * 1000 + t);
+        unit->bar_sync(1 + group, GROUP);
+        if (atomic_load(&shared[next]) != round * 1000 + next)
+            atomic_fetch_add(a->count, 1);
+        unit->bar_sync(1 + group, GROUP);
     }
-    if (b.leading && (b.width == 16 || products[_i].columns > b.width / 2)) {
-        b = products[_i].b;
-        b.leading += 128;
-        ck_assert_uint_gt(run_product(_i, descriptor_of(&b)), 0);
-    }
-    ck_assert_uint_gt(run_product(_i, right ^ UINT64_C(1) << 62), 0);
+}
+
+TEST(pipeline, barriers_of_some_threads)
+{
+    static atomic_uint wrong;
+    const struct hopper_args a = {.body = rounds_of_groups, .count = &wrong};
+    hopper_works((struct hopper_shape){2, 2 * GROUP, 1, 2 * GROUP * sizeof(atomic_uint)}, &a);
+    ck_assert_uint_eq(atomic_load(&wrong), 0);
 }
 
 /* ---- Registers ---- */
