@@ -51,7 +51,7 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
-    int64_t columns, k, cublas, wgmma, split, only_sums;
+    int64_t columns, k, cublas, wgmma, split, shape, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
     int64_t cublas_ns;  /* measured; 0: not */
 };
@@ -110,6 +110,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
                                         .split = true,
+                                        .shape = (int)parts[0].shape,
                                         .cublas_us = cublas_us(parts, nparts),
                                         .only_sums = true,
                                         .multicast = !symm_multicast_off(m->group),
@@ -124,6 +125,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
         limits.cublas = limits.cublas && parts[i].cublas;
         limits.wgmma = limits.wgmma || parts[i].wgmma;
         limits.split = limits.split && parts[i].split;
+        limits.shape = limits.shape == parts[i].shape ? limits.shape : 0;
         limits.only_sums = limits.only_sums && parts[i].only_sums;
     }
     m->plan = m->operation->plan(&limits, &most_k, most);
@@ -163,8 +165,9 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
                                 .k = m->problem.k,
                                 .cublas = m->cublas != NULL,
                                 .cublas_ns = (int64_t)(symm__cublas_us(m->cublas) * 1e3),
-                                .wgmma = m->wgmma,
-                                .split = m->split,
+                                .wgmma = m->wgmma.usable,
+                                .split = m->wgmma.splits,
+                                .shape = m->wgmma.shape,
                                 .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};
     if (!collective && mine != SYMM_OK)
@@ -234,7 +237,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (mine == SYMM_OK && p.traced)
         mine = symm__trace_open(group->ctx, &m->transport.view, &m->trace);
     if (mine == SYMM_OK)
-        mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma, &m->split);
+        mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma);
     if (mine == SYMM_OK) {
         symm__collect_product(&m->collect, &p, &product);
         mine = symm__cublas_prepare(group->ctx, &product, 1, &m->cublas);

@@ -96,7 +96,7 @@ static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_
 
 static bool suits_sm90(const struct symm_matmul_run *run)
 {
-    return run->m->wgmma && symm__wgmma_suits(&run->product, &run->shards);
+    return run->m->wgmma.usable && symm__wgmma_suits(&run->product, &run->shards);
 }
 
 static symm_status enqueue_sm90(const struct symm_matmul_run *run, const symm_product_args *args)
@@ -123,7 +123,7 @@ static bool suits_split(const struct symm_matmul_run *run)
     symm_shards a;
 
     gather(run, &p, &a);
-    return run->m->split && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
+    return run->m->wgmma.splits && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
 }
 
 static symm_status enqueue_split(const struct symm_matmul_run *run, const symm_product_args *args)

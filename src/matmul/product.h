@@ -3,6 +3,7 @@
 #define SYMM_MATMUL_PRODUCT_H
 
 #include "matmul/collect/collect.h"
+#include "matmul/sm90/host.h"
 #include "matmul/transport/transport.h"
 #include "runtime/group/group.h"
 
@@ -15,8 +16,7 @@ struct symm_matmul {
     struct symm_transport transport;
     struct symm_collect collect;
     struct symm_product_trace trace;
-    bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
-    bool split;                         /* and so may the one that splits k */
+    struct symm_wgmma wgmma;
     uint64_t number;                    /* of the creating call in the group: on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only.
                                            Of all of A; of a pipelined product, by shards */

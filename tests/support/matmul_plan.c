@@ -144,6 +144,14 @@ out:
     symm_context_destroy(ctx);
 }
 
+void matmul_force_shape(int index)
+{
+    char number[12];
+
+    snprintf(number, sizeof number, "%d", 1 + index % MATMUL_SHAPES);
+    setenv("SYMM_MATMUL_SHAPE", number, 1);
+}
+
 void matmul_weaken_memory(int seed_offset)
 {
     char seed[32];

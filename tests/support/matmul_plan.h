@@ -3,6 +3,11 @@
 #define TEST_MATMUL_PLAN_H
 
 #include "matmul.h"
+#include "matmul/kernels/sm90_tiles.h"
+
+/* The shapes of tiles of the Hopper kernel. */
+#define MATMUL_SHAPE_(unused, columns, cluster) +1
+enum { MATMUL_SHAPES = 0 SYMM_WGMMA_SHAPES(MATMUL_SHAPE_, ) };
 
 struct matmul_plan {
     int first, ncases;
@@ -19,5 +24,7 @@ void matmul_run_plan(struct rank *self, void *plan);
 
 /* Sets the emulated driver to weakly ordered memory, small blocks and a seed of this run. */
 void matmul_weaken_memory(int seed_offset);
+/* From now on the Hopper kernel has tiles of this shape: index % MATMUL_SHAPES. */
+void matmul_force_shape(int index);
 
 #endif

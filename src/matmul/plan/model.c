@@ -176,16 +176,24 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
         arrival_us(plan, arriving, tiles_us(p, plan, shape, last), tiles_us(p, plan, shape, 1)));
 }
 
+/* Tiles that are signalled leave in boxes of whole lines. */
+static bool is_possible(const struct symm_matmul_plan *plan, int shape)
+{
+    return !symm__signals_tiles(plan) || symm__wgmma_shapes[shape].columns % SYMM_WGMMA_LINE == 0;
+}
+
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step)
 {
     double least = INFINITY;
     int best = 0;
 
+    if (plan->forced_shape > 0 && is_possible(plan, plan->forced_shape - 1))
+        return plan->forced_shape - 1;
     for (int i = 0; i < NSHAPES; i++) {
         const struct symm_tile_shape *shape = &symm__wgmma_shapes[i];
         const double us = product_us(p, plan, shape, first_step, last_step);
-        if (us < least && (!symm__signals_tiles(plan) || shape->columns % SYMM_WGMMA_LINE == 0)) {
+        if (us < least && is_possible(plan, i)) {
             least = us;
             best = i;
         }

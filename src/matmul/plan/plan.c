@@ -224,6 +224,7 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
         .comm_sms = 1,
         .blocks = limits->nsms > 1 ? (uint32_t)limits->nsms - 1 : 1,
         .threads = (uint32_t)symm__min(THREADS, (uint64_t)limits->max_threads),
+        .forced_shape = limits->shape,
     };
     const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
     struct symm_matmul_plan fused, pipelined;

@@ -24,6 +24,7 @@ struct symm_matmul_limits {
     double cublas_us;      /* that product's measured time, on the slowest rank; 0: by estimate */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
     bool split;            /* all ranks may use the kernel that splits k */
+    int shape;             /* of its tiles, from 1 on, on all ranks; 0: by estimate */
     bool only_sums;        /* on all ranks: see symm__only_sums() */
     bool multicast;        /* the group has it */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
@@ -48,7 +49,8 @@ struct symm_matmul_plan {
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
     symm_sums sums;              /* of a product whose results are collected */
-    int shape; /* of tiles that are signalled: the index of the Hopper kernel's tile shape */
+    int shape;        /* of tiles that are signalled: the index of the Hopper kernel's tile shape */
+    int forced_shape; /* of all tiles of that kernel, from 1 on; 0: by estimate */
     struct symm_split split;
     int64_t ld; /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;

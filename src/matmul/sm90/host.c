@@ -74,25 +74,27 @@ out:
     return st;
 }
 
-symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out,
-                               bool *split)
+symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view,
+                               struct symm_wgmma *out)
 {
-    int64_t enabled, splits;
+    int64_t enabled, splits, shape;
     symm_status st;
 
-    *out = *split = false;
+    *out = (struct symm_wgmma){.usable = false};
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_WGMMA, 0, 1, &enabled));
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_SPLIT, 0, 1, &splits));
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_SHAPE, 0, NSHAPES, &shape));
     if (!enabled || !ctx->drv->cuTensorMapEncodeTiled ||
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
         return SYMM_OK;
-    *out = true;
-    TRY(look_at(ctx, symm__trace_kernel(kernels[0][0], view), out));
-    for (int i = 0; i < NSHAPES && *out; i++)
+    out->usable = true;
+    TRY(look_at(ctx, symm__trace_kernel(kernels[0][0], view), &out->usable));
+    for (int i = 0; i < NSHAPES && out->usable; i++)
         TRY(allow(ctx, view, &kernels[i], SYMM_WGMMA_SHARED_NBYTES));
-    for (int i = 0; i < NSPLIT_SHAPES && *out; i++)
+    for (int i = 0; i < NSPLIT_SHAPES && out->usable; i++)
         TRY(allow(ctx, view, &split_kernels[i], split_nbytes(&symm__split_shapes[i])));
-    *split = *out && splits;
+    out->splits = out->usable && splits;
+    out->shape = (int)shape;
 out:
     return st;
 }

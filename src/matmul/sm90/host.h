@@ -5,14 +5,19 @@
 #include "matmul/plan/plan.h"
 #include "runtime/group/call.h"
 
+/* How this process may use the Hopper kernels, for data that suit them. */
+struct symm_wgmma {
+    bool usable, splits; /* the persistent kernel, and the one that splits k */
+    int shape;           /* of the first one's tiles, from 1 on; 0: by estimate */
+};
+
 /*
- * Sets *out to whether this process can use the Hopper kernel: it is enabled, the driver encodes
- * tensor maps, and the kernels are compiled for this GPU. *split: the same of the kernel that
- * splits k. Allows the kernels of products with this view their shared memory. Local; the primary
- * context is current. Errors: ERROR_ARGUMENT (a setting), ERROR_DRIVER
+ * Sets *out: kernels are usable if they are enabled, the driver encodes tensor maps, and they are
+ * compiled for this GPU. Allows the kernels of products with this view their shared memory. Local;
+ * the primary context is current. Errors: ERROR_ARGUMENT (a setting), ERROR_DRIVER
  */
-symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out,
-                               bool *split);
+symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view,
+                               struct symm_wgmma *out);
 
 /* Whether the kernel supports this run, with A as in `a`: layouts, addresses, and not alpha 0. */
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);

@@ -211,8 +211,8 @@ template <> constexpr uint32_t wgmma_type<symm_bf16>(void)
 template <typename T, bool B_ALONG_K, int ACCUMULATORS>
 SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t add)
 {
-    const symm_emulated_wgmma how = {
-        a, b, ACCUMULATORS * 2, wgmma_type<T>(), false, !B_ALONG_K, add != 0};
+    const symm_emulated_wgmma how = {a,     b,          ACCUMULATORS * 2, wgmma_type<T>(),
+                                     false, !B_ALONG_K, add != 0};
     unit().wgmma(d, &how);
 }
 

@@ -47,6 +47,8 @@
       "1: the Hopper kernel on Hopper GPUs if the data suit it; 0: the portable kernel")           \
     X(MATMUL_SPLIT, "SYMM_MATMUL_SPLIT", "0|1", "1",                                               \
       "1: the Hopper kernel for few tiles, which splits k, if all ranks have it; 0: never")        \
+    X(MATMUL_SHAPE, "SYMM_MATMUL_SHAPE", "integer", "0",                                           \
+      "number of the tile shape of the Hopper kernel (docs/matmul.md); 0: by estimate")            \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
       "1: cuBLASLt, if installed, for products that are not fused; 0: never")                      \
     X(MATMUL_TRIALS, "SYMM_MATMUL_TRIALS", "0|1", "1",                                             \

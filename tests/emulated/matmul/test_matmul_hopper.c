@@ -62,6 +62,15 @@ TEST_LOOP(hopper_kernel, every_shape_is_right, 0, 8)
     run(1 + _i % 4, (unsigned)_i * NCASES);
 }
 
+/* By the model's choice, tiles of these few SMs have other shapes. */
+TEST_LOOP(hopper_kernel, every_tile_is_right, 0, 2 * MATMUL_SHAPES)
+{
+    setenv("SYMM_EMULATED_SMS", "5", 1); /* several tiles in a block */
+    setenv("SYMM_MATMUL_SPLIT", "0", 1);
+    matmul_force_shape(_i);
+    run(1 + _i / MATMUL_SHAPES, 50 + (unsigned)_i * NCASES);
+}
+
 /* Tiles of several shards follow each other in one ring of stages. */
 TEST_LOOP(hopper_kernel, one_cluster_is_enough, 0, 2)
 {

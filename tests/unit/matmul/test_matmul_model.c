@@ -206,6 +206,19 @@ TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 4)
     ck_assert(!symm__model_shares_k(&p, shape, ntiles, clusters));
 }
 
+/* A forced shape is taken, unless tiles are signalled that it has no whole lines for. */
+TEST(model, a_shape_can_be_forced)
+{
+    const struct symm_problem p = problem(4096, 1792, 4096, 1);
+
+    for (int number = 1; number <= NSHAPES; number++) {
+        struct symm_matmul_plan plan = {.blocks = BLOCKS, .forced_shape = number};
+        ck_assert_int_eq(symm__model_shape(&p, &plan, 0, 1), number - 1);
+        plan.sums = SYMM_SUMS_PARTS;
+        ck_assert_int_eq(symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)].columns % 64, 0);
+    }
+}
+
 /* What stream-K shares: the last wave, if its tiles have two SMs each. */
 TEST(model, stream_k_shares_what_fits)
 {
