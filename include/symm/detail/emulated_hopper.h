@@ -20,7 +20,8 @@ struct symm_emulated_wgmma {
     uint32_t columns; /* a multiple of 8, at most 256; a thread has half as many accumulators */
     uint32_t type;    /* enum symm_emulated_wgmma_type, of both operands */
     uint32_t a_transposed, b_transposed;
-    uint32_t add; /* 0: the accumulators count as 0 */
+    uint32_t add;      /* 0: the accumulators count as 0 */
+    uint32_t reserved; /* 0; no padding, since the driver compares the threads' structs */
 };
 
 /* Append only. */

@@ -7,6 +7,9 @@
 
 #define POISON 0x7fb10ad5u /* a NaN */
 
+_Static_assert(sizeof(struct symm_emulated_wgmma) == 2 * sizeof(uint64_t) + 6 * sizeof(uint32_t),
+               "it has no padding: threads' operands are compared byte by byte");
+
 EMU_UNCHECKED static struct emu_multiplication *number(struct emu_warpgroup *g, uint64_t n)
 {
     return &g->queue[n % EMU_AHEAD];

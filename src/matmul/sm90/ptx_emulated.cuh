@@ -212,7 +212,7 @@ template <typename T, bool B_ALONG_K, int ACCUMULATORS>
 SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t add)
 {
     const symm_emulated_wgmma how = {a,     b,          ACCUMULATORS * 2, wgmma_type<T>(),
-                                     false, !B_ALONG_K, add != 0};
+                                     false, !B_ALONG_K, add != 0,         0};
     unit().wgmma(d, &how);
 }
 
