@@ -62,7 +62,7 @@ TEST_LOOP(hopper_kernel, every_shape_is_right, 0, 8)
     run(1 + _i % 4, (unsigned)_i * NCASES);
 }
 
-/* By the model's choice, tiles of these few SMs have other shapes. */
+/* Forces each shape: the model picks few of them for products of this size. */
 TEST_LOOP(hopper_kernel, every_tile_is_right, 0, 2 * MATMUL_SHAPES)
 {
     setenv("SYMM_EMULATED_SMS", "5", 1); /* several tiles in a block */

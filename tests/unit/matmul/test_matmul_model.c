@@ -211,6 +211,12 @@ TEST(model, a_shape_can_be_forced)
 {
     const struct symm_problem p = problem(4096, 1792, 4096, 1);
 
+    for (int number = 0; number <= NSHAPES; number++) {
+        const struct symm_matmul_limits limits = {
+            .nsms = NSMS, .max_threads = 1024, .wgmma = true, .shape = number};
+        ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).forced_shape, number);
+        ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 1792).forced_shape, number);
+    }
     for (int number = 1; number <= NSHAPES; number++) {
         struct symm_matmul_plan plan = {.blocks = BLOCKS, .forced_shape = number};
         ck_assert_int_eq(symm__model_shape(&p, &plan, 0, 1), number - 1);
