@@ -62,6 +62,7 @@ PIPELINE_OPERATORS = {
     "bulk_wait_all": ["(void)0"],
     "cluster_meet": ["(void)0"],
     "cluster_sync": ["(void)0"],
+    "consumer_meet": ["(void)0"],
     "fence_barriers": ["(void)0"],
     "mbarrier_arrive": ["(void)0"],
     "mbarrier_arrive_here": ["(void)0"],

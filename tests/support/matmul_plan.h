@@ -6,7 +6,7 @@
 #include "matmul/kernels/sm90_tiles.h"
 
 /* The shapes of tiles of the Hopper kernel. */
-#define MATMUL_SHAPE_(unused, columns, cluster) +1
+#define MATMUL_SHAPE_(unused, rows, columns, blocks) +1
 enum { MATMUL_SHAPES = 0 SYMM_WGMMA_SHAPES(MATMUL_SHAPE_, ) };
 
 struct matmul_plan {
@@ -26,5 +26,7 @@ void matmul_run_plan(struct rank *self, void *plan);
 void matmul_weaken_memory(int seed_offset);
 /* From now on the Hopper kernel has tiles of this shape: index % MATMUL_SHAPES. */
 void matmul_force_shape(int index);
+/* Launches of the Hopper kernel on this rank, of any shape. */
+int matmul_hopper_launches(int rank);
 
 #endif

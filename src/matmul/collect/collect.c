@@ -184,8 +184,10 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 /* Channels, and tiles that may be late: of the owner that has most rows. */
 static uint64_t most_tiles(const struct symm_collect *c)
 {
+    const struct symm_tile_shape *shape = &symm__wgmma_shapes[c->plan->shape];
+
     return symm__tiles_of_owner(c->problem, has_bands(c) ? SYMM_TO_ALL : c->plan->sink, 0,
-                                SYMM_WGMMA_ROWS, symm__wgmma_shapes[c->plan->shape].columns);
+                                shape->rows, shape->columns);
 }
 
 /* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
@@ -235,9 +237,10 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
     out->state = c->state;
     out->set_nbytes = has_sets(c) ? layout.set_nbytes : 0;
     out->all_own = c->plan->sink == SYMM_TO_ALL || has_bands(c);
+    out->rows = shape->rows;
     out->columns = shape->columns;
     out->sums = c->plan->sums;
-    out->band_rows = SYMM_BAND * SYMM_WGMMA_ROWS * shape->cluster;
+    out->band_rows = SYMM_BAND * shape->rows * shape->cluster;
     out->by_switch = is_bound(c, &layout);
     out->beside = can_add && suits_sums(c, p);
     for (int i = 0; i < p->nb; i++) {

@@ -383,13 +383,13 @@ SYMM_DEV void await_parts(const symm_product_args &p)
 }
 
 /* Some rows of a tile, which a block adds: part `unit` of LATE_UNITS. */
-SYMM_DEV symm_part_tile late_rows(const symm_part_tile &t, uint32_t unit)
+SYMM_DEV symm_part_tile late_rows(const symm_parts &s, const symm_part_tile &t, uint32_t unit)
 {
-    constexpr int32_t ROWS = SYMM_WGMMA_ROWS / LATE_UNITS;
+    const int32_t rows = s.rows / LATE_UNITS, first = (int32_t)unit * rows;
     symm_part_tile some = t;
 
-    some.row += (int32_t)unit * ROWS;
-    some.rows = min(ROWS, t.rows - (int32_t)unit * ROWS);
+    some.row += first;
+    some.rows = min(rows, t.rows - first);
     return some;
 }
 
@@ -411,7 +411,7 @@ SYMM_DEV void collect_late_parts(const symm_collect_args &a)
     const uint32_t runs = runs_of(p.parts),
                    n = symm_dev_load_one(&p.parts.state->nlate) * LATE_UNITS;
     for (uint32_t i = blockIdx.x; i < n; i += gridDim.x)
-        add_late(p, late_rows(late_tiles(p.parts)[i / LATE_UNITS], i % LATE_UNITS), runs);
+        add_late(p, late_rows(p.parts, late_tiles(p.parts)[i / LATE_UNITS], i % LATE_UNITS), runs);
     if (n > 0)
         end_run(p.parts.state);
     else if (blockIdx.x == 0 && threadIdx.x == 0)

@@ -56,9 +56,9 @@ struct bands {
 /* Waits until this rank's product has stored the band's tiles. Whole block. */
 SYMM_DEV void await_tiles(const symm_product_args &p, const band &b, uint32_t runs)
 {
-    for (int32_t i = (int32_t)threadIdx.x; i * SYMM_WGMMA_ROWS < b.rows; i += (int32_t)blockDim.x) {
-        const int32_t channel = channel_of_tile(p, p.view.rank, b.product, b.batch,
-                                                b.row + i * SYMM_WGMMA_ROWS, b.column);
+    for (int32_t i = (int32_t)threadIdx.x; i * p.parts.rows < b.rows; i += (int32_t)blockDim.x) {
+        const int32_t channel =
+            channel_of_tile(p, p.view.rank, b.product, b.batch, b.row + i * p.parts.rows, b.column);
         if (!p.parts.beside) /* the product has ended */
             symm_dev_signal(p.view, p.parts.pad, channel, p.view.rank);
         await_part(p, channel, runs);

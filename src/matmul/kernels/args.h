@@ -96,7 +96,7 @@ typedef enum symm_sums {
  * rank's part is in its slot. With BANDS it tells this rank's own kernel beside the product that
  * the tile is stored. Signals are counted, not taken: run i has the i-th of each channel.
  *
- * All ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
+ * All ranks have the same tiles: `rows` x `columns`, numbered within an owner's rows.
  */
 typedef struct symm_parts {
     symm_signal_pad *pad; /* NULL: the sums are collected */
@@ -104,7 +104,7 @@ typedef struct symm_parts {
     uint64_t set_nbytes;                     /* from the slots of one set to those of the other */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
     symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
-    int32_t columns;                         /* of a tile */
+    int32_t rows, columns;                   /* of a tile */
     uint32_t all_own; /* all ranks own all rows; else each row has one owner */
     /*
      * The product stores this rank's parts in D, not in its slot, signals the other rank's parts

@@ -2,14 +2,23 @@
 #ifndef SYMM_MATMUL_SM90_TILES_H
 #define SYMM_MATMUL_SM90_TILES_H
 
-/* One kernel a shape and type: X(K, columns of a tile, blocks of a cluster). */
+/*
+ * One kernel a shape and type: X(K, rows and columns of a tile, blocks of a cluster). Many numbers
+ * of rows, so that the tiles of most products fill the SMs.
+ */
 #define SYMM_WGMMA_SHAPES(X, K)                                                                    \
-    X(K, 64, 1)                                                                                    \
-    X(K, 128, 2)                                                                                   \
-    X(K, 192, 2)                                                                                   \
-    X(K, 208, 2)                                                                                   \
-    X(K, 224, 2)                                                                                   \
-    X(K, 256, 2)
+    X(K, 64, 128, 2)                                                                               \
+    X(K, 128, 128, 2)                                                                              \
+    X(K, 144, 128, 2)                                                                              \
+    X(K, 160, 128, 2)                                                                              \
+    X(K, 192, 128, 1)                                                                              \
+    X(K, 208, 128, 2)                                                                              \
+    X(K, 128, 192, 2)                                                                              \
+    X(K, 96, 256, 1)                                                                               \
+    X(K, 112, 256, 1)                                                                              \
+    X(K, 112, 256, 2)                                                                              \
+    X(K, 128, 256, 1)                                                                              \
+    X(K, 128, 256, 2)
 
 /*
  * The same of the kernel that splits k: X(K, rows and columns of a tile, stages). Two blocks fit on
@@ -21,8 +30,10 @@
     X(K, 64, 128, 4)                                                                               \
     X(K, 128, 64, 4)
 
+/* Consumers of a tile of this many columns: warpgroups with one or two panels of 64 columns. */
+#define SYMM_WGMMA_CONSUMERS(columns) ((columns) == 192 ? 3 : (columns) > 64 ? 2 : 1)
+
 enum {
-    SYMM_WGMMA_ROWS = 128, /* of a tile; a cluster's tiles lie below each other */
     SYMM_WGMMA_DEPTH = 64, /* elements of k in a stage: 128 bytes */
     SYMM_WGMMA_LINE = 64   /* columns of a box of results, and of B if it is row-major: 128 bytes */
 };

@@ -82,7 +82,7 @@ SYMM_DEV int32_t columns_of_tiles(const symm_product_args &a, int32_t product)
 
 SYMM_DEV int32_t rows_of_tiles(const symm_product_args &a, int32_t owner)
 {
-    return (rows_of_owner(a, owner) + SYMM_WGMMA_ROWS - 1) / SYMM_WGMMA_ROWS;
+    return (rows_of_owner(a, owner) + a.parts.rows - 1) / a.parts.rows;
 }
 
 SYMM_DEV int32_t tiles_of_owner(const symm_product_args &a, int32_t owner)
@@ -94,7 +94,7 @@ SYMM_DEV int32_t tiles_of_owner(const symm_product_args &a, int32_t owner)
 SYMM_DEV int32_t channel_of_tile(const symm_product_args &a, int32_t owner, int32_t product,
                                  int32_t batch, int32_t row, int32_t column)
 {
-    return (batch * rows_of_tiles(a, owner) + row / SYMM_WGMMA_ROWS) * columns_of_tiles(a, a.nb) +
+    return (batch * rows_of_tiles(a, owner) + row / a.parts.rows) * columns_of_tiles(a, a.nb) +
            columns_of_tiles(a, product) + column / a.parts.columns;
 }
 

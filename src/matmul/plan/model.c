@@ -8,22 +8,30 @@
 
 /* symm_tile_shape.time, measured. */
 enum {
-    TIME_64 = 143,
-    TIME_128 = 160,
-    TIME_192 = 214,
-    TIME_208 = 234,
-    TIME_224 = 247,
-    TIME_256 = 274,
+    TIME_64_128_2 = 107,
+    TIME_128_128_2 = 151,
+    TIME_144_128_2 = 166,
+    TIME_160_128_2 = 184,
+    TIME_192_128_1 = 213,
+    TIME_208_128_2 = 228,
+    TIME_128_192_2 = 213,
+    TIME_96_256_1 = 219,
+    TIME_112_256_1 = 250,
+    TIME_112_256_2 = 248,
+    TIME_128_256_1 = 276,
+    TIME_128_256_2 = 273,
     TIME_PORTABLE = 549
 };
-#define SHAPE(unused, columns, cluster) {columns, cluster, TIME_##columns},
+#define SHAPE(unused, rows, columns, blocks)                                                       \
+    {rows, columns, blocks, TIME_##rows##_##columns##_##blocks},
 const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
 enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
-static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
+static const struct symm_tile_shape portable_shape = {128, 128, 1, TIME_PORTABLE};
 
 static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
 static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
-static const double shared_column_us = 0.02;     /* of a tile whose parts of k are added */
+static const double shared_us = 0.16e-3;         /* for each element of a tile whose parts of k
+                                                    are added */
 static const double l2_bytes_per_us = 6.5e6;     /* operands of all blocks */
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
 static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product, */
@@ -48,7 +56,7 @@ static const double cublas_fill_waste = 0.6;
 static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
                       const struct symm_tile_shape *shape)
 {
-    return symm__tiles_of_steps(p, plan->sink, step, step + 1, SYMM_WGMMA_ROWS * shape->cluster,
+    return symm__tiles_of_steps(p, plan->sink, step, step + 1, shape->rows * shape->cluster,
                                 shape->columns);
 }
 
@@ -67,9 +75,10 @@ static double shared_wave_us(const struct symm_problem *p, const struct symm_til
                              uint64_t places)
 {
     const double blocks = (double)places * shape->cluster * shape->cluster,
-                 stage = (SYMM_WGMMA_ROWS + shape->columns) * SYMM_WGMMA_DEPTH * sizeof(uint16_t),
-                 add_us =
-                     p->schedule == SYMM_SCHEDULE_STREAM_K ? 0 : shape->columns * shared_column_us,
+                 stage = (shape->rows + shape->columns) * SYMM_WGMMA_DEPTH * sizeof(uint16_t),
+                 add_us = p->schedule == SYMM_SCHEDULE_STREAM_K
+                              ? 0
+                              : shape->rows * shape->columns * shared_us,
                  step_us = fmax(shape->time * SYMM_WGMMA_DEPTH * tile_us,
                                 blocks * stage / l2_bytes_per_us);
 
@@ -164,7 +173,7 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
 {
     const int arriving = plan->chunks ? last_step - 1 : 0;
     const uint64_t all = symm__tiles_of_steps(p, plan->sink, first_step, last_step,
-                                              SYMM_WGMMA_ROWS * shape->cluster, shape->columns);
+                                              shape->rows * shape->cluster, shape->columns);
     uint64_t last;
 
     if (arriving == 0)
@@ -176,24 +185,18 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
         arrival_us(plan, arriving, tiles_us(p, plan, shape, last), tiles_us(p, plan, shape, 1)));
 }
 
-/* Tiles that are signalled leave in boxes of whole lines. */
-static bool is_possible(const struct symm_matmul_plan *plan, int shape)
-{
-    return !symm__signals_tiles(plan) || symm__wgmma_shapes[shape].columns % SYMM_WGMMA_LINE == 0;
-}
-
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step)
 {
     double least = INFINITY;
     int best = 0;
 
-    if (plan->forced_shape > 0 && is_possible(plan, plan->forced_shape - 1))
+    if (plan->forced_shape > 0)
         return plan->forced_shape - 1;
     for (int i = 0; i < NSHAPES; i++) {
         const struct symm_tile_shape *shape = &symm__wgmma_shapes[i];
         const double us = product_us(p, plan, shape, first_step, last_step);
-        if (us < least && is_possible(plan, i)) {
+        if (us < least) {
             least = us;
             best = i;
         }

@@ -9,7 +9,7 @@
 
 /* A tile of a kernel, and the blocks of a cluster, which have tiles below each other. */
 struct symm_tile_shape {
-    int columns, cluster;
+    int rows, columns, cluster;
     int time; /* of a wave of such tiles on all SMs, for each element of k, in tile_us */
 };
 
@@ -46,9 +46,8 @@ bool symm__model_shares_k(const struct symm_problem *p, const struct symm_tile_s
                           uint64_t ntiles, uint64_t clusters);
 
 /*
- * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only
- * shapes with whole lines of columns count. If the plan has chunks, all shards but this rank's own
- * are still arriving.
+ * The index of the fastest shape for the shards of steps [first_step, last_step). If the plan has
+ * chunks, all shards but this rank's own are still arriving.
  */
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);

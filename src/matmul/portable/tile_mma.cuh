@@ -19,7 +19,7 @@ enum {
     STAGES = 3,
     WARPS_ACROSS = 4,
     WARP_ROWS = 64,
-    WARP_COLUMNS = SMEM_COLUMNS,
+    WARP_COLUMNS = 32,
     SMEM_ROWS = 32 /* of a warp's rows, at a time */
 };
 
@@ -87,9 +87,10 @@ SYMM_DEV void multiply_stages(warp_accumulators &d, stage *stages, const operand
 /* --------------------------------------------------------------------------------- the epilogue */
 
 /* Each warp has shared memory for 32 rows at a time. */
+using warp_smem = epilogue_smem<SMEM_ROWS, WARP_COLUMNS, 8, 32>;
+
 template <typename Epilogue>
-SYMM_DEV void put_accumulators(const warp_accumulators &d, epilogue_smem<SMEM_ROWS> &s,
-                               const Epilogue &end)
+SYMM_DEV void put_accumulators(const warp_accumulators &d, warp_smem &s, const Epilogue &end)
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
 
@@ -114,7 +115,7 @@ SYMM_DEV void multiply(const operands<T> &f, const Epilogue &end)
 {
     __shared__ union {
         stage stages[STAGES];
-        epilogue_smem<SMEM_ROWS> warps[STAGE_THREADS / 32];
+        warp_smem warps[STAGE_THREADS / 32];
     } shared;
     const bool a_along_k = f.a_column == 1 || f.a_row != 1,
                b_along_k = f.b_row == 1 || f.b_column != 1;

@@ -6,11 +6,10 @@
 #include "matmul/kernels/sm90_tiles.h"
 
 enum {
-    SYMM_WGMMA_THREADS = 384,
-    SYMM_WGMMA_BOX_ROWS = 16,                           /* of a box of results: a warp's */
-    SYMM_WGMMA_PLAIN_SHARED_NBYTES = 5 * 40960 + 20480, /* stages, the epilogue */
-    SYMM_WGMMA_BOXES_NBYTES = 4096,                     /* beside them, with parts */
-    SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_PLAIN_SHARED_NBYTES + SYMM_WGMMA_BOXES_NBYTES
+    SYMM_WGMMA_BOX_ROWS = 16,                    /* of a box of results */
+    SYMM_WGMMA_STAGES_NBYTES = 192 * 1024,       /* at most */
+    SYMM_WGMMA_PLAIN_SHARED_NBYTES = 220 * 1024, /* stages, the epilogue */
+    SYMM_WGMMA_SHARED_NBYTES = 224 * 1024        /* the same with parts: more boxes */
 };
 
 #define SYMM_SPLIT_SHARED_NBYTES(rows, columns, stages)                                            \

@@ -11,40 +11,22 @@
 namespace sm90
 {
 
-/* One warp's box, for the copy unit, whose swizzle avoids bank conflicts. */
-struct __align__(1024) box_smem
-{
-    uint16_t at[SYMM_WGMMA_BOX_ROWS][ROUND_COLUMNS];
-
-    SYMM_DEV_IN_CLASS uint16_t *pack(int32_t row, int32_t column)
-    {
-        return &at[row][column ^ row % 8 * PACK_COLUMNS];
-    }
-
-    template <typename Memory> SYMM_DEV_IN_CLASS static box_smem &of(Memory & m, uint32_t warp)
-    {
-        return m.parts.stored[warp];
-    }
-
-    SYMM_DEV_IN_CLASS void filled(void) const
-    {
-        fence_async();
-    }
-};
-static_assert(sizeof(box_smem) == 2048, "the lines of a box have 128 bytes");
-
 /*
- * A deferred_store of parts of sums. The copy unit stores a round's box, also across a link, while
- * the warp goes on: in D if this rank owns the tile, and in the slot on the other rank if that one
- * does. All rounds, and then the wait for the last store, are spread over the steps of the next
- * tile.
+ * A deferred_store of parts of sums. The copy unit stores boxes, also across a link, while the
+ * consumer goes on: in D if this rank owns the tile, and in the slot on the other rank if that one
+ * does. All boxes are filled together in a step of the next tile and stored in the step after it,
+ * so that no step takes longer than a multiplication. They are filled again as late as possible,
+ * since a box takes some us on a link. At the end the consumer waits for the last stores.
  */
-template <int ACCUMULATORS> struct boxed_store : deferred_store<ACCUMULATORS> {
-    using base = deferred_store<ACCUMULATORS>;
-    using smem = box_smem;
-    enum { SENDS = true, PASSES = true, EVENTS = base::ROUNDS + 1 };
+template <int ROWS, int PANELS, int BOXES>
+struct boxed_store : deferred_store<ROWS, PANELS, BOXES> {
+    using base = deferred_store<ROWS, PANELS, BOXES>;
+    using base::FILLED, base::ROUNDS;
+    using typename base::boxes_of_rounds;
+    static_assert(BOXES == WARPGROUP / 32, "each is stored by a warp");
+    enum { SENDS = true, PASSES = true, END = ROUNDS / BOXES * 2 /* of the stores */, DONE, NONE };
 
-    int32_t event = EVENTS + 1; /* the next one: a round, or the end of the stores */
+    int32_t event = NONE; /* the next one: boxes are filled, boxes are stored, or the end */
     int32_t product = 0, column = 0, row = 0, batch = 0;
     bool stays = false, leaves = false, second_set = false;
 
@@ -52,8 +34,8 @@ template <int ACCUMULATORS> struct boxed_store : deferred_store<ACCUMULATORS> {
     {
         event = 0;
         product = t.product;
-        column = t.column;
-        row = t.row + warp_row();
+        column = t.column + consumer() * (PANELS * PANEL);
+        row = t.row;
         batch = t.batch;
         stays = t.rows > 0 && is_own(a, t);
         leaves = t.rows > 0 && has_parts(a) && is_others(a, t);
@@ -63,54 +45,62 @@ template <int ACCUMULATORS> struct boxed_store : deferred_store<ACCUMULATORS> {
     /* Returns true once, when all of the results are stored. */
     SYMM_DEV_IN_CLASS bool is_done(void)
     {
-        const bool done = event == EVENTS;
+        const bool done = event == DONE;
 
         event += done;
         return done;
     }
 
-    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, box_smem &s,
+    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, boxes_of_rounds &boxes,
                                const symm_wgmma_args &args)
     {
+        if (event < END && event % 2 == 1)
+            put_event(boxes, args);
 #pragma unroll 1
-        while (event < EVENTS && event * steps <= step * EVENTS)
-            put_event(s, args);
+        while (event <= END && event * steps <= step * DONE)
+            put_event(boxes, args);
     }
 
-    SYMM_DEV_IN_CLASS void put_rest(int32_t, box_smem &s, const symm_wgmma_args &args)
+    SYMM_DEV_IN_CLASS void put_rest(boxes_of_rounds &boxes, const symm_wgmma_args &args)
     {
 #pragma unroll 1
-        while (event < EVENTS)
-            put_event(s, args);
+        while (event <= END)
+            put_event(boxes, args);
     }
 
   private:
-    SYMM_DEV_IN_CLASS void put_event(box_smem &s, const symm_wgmma_args &args)
+    /* The first thread of each warp stores a box, and waits before the box is filled again. */
+    SYMM_DEV_IN_CLASS void put_event(boxes_of_rounds &boxes, const symm_wgmma_args &args)
     {
-        const bool leads = base::lane() == 0;
+        const int32_t first = event / 2 * BOXES, warp = group_thread() / 32;
+        const bool leads = threadIdx.x % 32 == 0;
 
-        if (event == base::ROUNDS) {
+        if (event == END) {
             if (leads)
                 bulk_wait_all();
-        } else {
+        } else if (event % 2 == 0) {
             if (leads)
                 bulk_wait_read<0>();
-            this->fill_round(event, s);
-            if (leads)
-                store_box(column + event * ROUND_COLUMNS, s, args);
+            consumer_meet();
+            this->template fill_rounds<BOXES>(first, boxes);
+            fence_async();
+        } else {
+            consumer_meet();
+            if (leads && first + warp < FILLED)
+                store_box(first + warp, boxes.of[warp], args);
         }
         event++;
     }
 
-    SYMM_DEV_IN_CLASS void store_box(int32_t x, const box_smem &s,
-                                     const symm_wgmma_args &args) const
+    SYMM_DEV_IN_CLASS void store_box(int32_t i, const box &from, const symm_wgmma_args &args) const
     {
-        const int32_t at[] = {x, row, batch, args.product.view.rank, second_set};
+        const int32_t x = column + base::column_of_round(i), y = row + base::row_of_round(i),
+                      at[] = {x, y, batch, args.product.view.rank, second_set};
 
         if (leaves)
-            tensor_store(&args.others[product], at, &s);
+            tensor_store(&args.others[product], at, &from);
         if (stays)
-            tensor_store(&args.d[product], x, row, batch, &s);
+            tensor_store(&args.d[product], x, y, batch, &from);
         bulk_commit();
     }
 };

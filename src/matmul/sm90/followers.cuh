@@ -65,7 +65,7 @@ SYMM_DEV void arrive_warp(uint64_t *bar)
 }
 
 /*
- * A consumer warp has stored its rows of the next tile, that is, its first lane has. All lanes.
+ * A consumer warp has stored its boxes of the next tile, that is, its first lane has. All lanes.
  * Few registers are left.
  */
 template <typename S> SYMM_DEV void pass_tile(typename S::barriers &bars)
@@ -199,17 +199,17 @@ template <typename S> struct adder {
     /* The boxes of a tile's rows; a box past the last column has no elements. */
     SYMM_DEV_IN_CLASS static int32_t boxes_of(const tile &t)
     {
-        return (t.rows + BOX_ROWS - 1) / BOX_ROWS * S::BOXES_ACROSS;
+        return (t.rows + ROUND_ROWS - 1) / ROUND_ROWS * S::BOXES_ACROSS;
     }
 
     SYMM_DEV_IN_CLASS static int32_t box_row(const tile &t, int32_t box)
     {
-        return t.row + box / S::BOXES_ACROSS * BOX_ROWS;
+        return t.row + box / S::BOXES_ACROSS * ROUND_ROWS;
     }
 
     SYMM_DEV_IN_CLASS static int32_t box_column(const tile &t, int32_t box)
     {
-        return t.column + box % S::BOXES_ACROSS * B_BLOCK;
+        return t.column + box % S::BOXES_ACROSS * PANEL;
     }
 
     /* Starts to load a box, counted by a barrier that expects it. */
@@ -261,12 +261,10 @@ template <typename S> struct adder {
         for (int32_t i = 0; i < min(AHEAD, n); i++)
             load_beside(t, i);
         for (int32_t i = 0; i < n; i++) {
-            if (AHEAD == 0)
-                load_beside(t, i);
             await_load(nloads + (uint32_t)i);
             add_box(t, i, place(nloads + (uint32_t)i));
-            bulk_wait_read<AHEAD ? 1 : 0>();
-            if (AHEAD > 0 && i + AHEAD < n)
+            bulk_wait_read<1>();
+            if (i + AHEAD < n)
                 load_beside(t, i + AHEAD);
         }
         nloads += (uint32_t)n;
@@ -323,11 +321,9 @@ SYMM_DEV void follow(const symm_wgmma_args &args, uint32_t warp, typename S::mem
         if (elect_one())
             signal_tiles<S>(args, bars);
     }
-    if constexpr (S::ADDS) {
-        if (warp == ADDER) {
-            if (elect_one())
-                adder<S>(args, m, bars).run();
-        }
+    if (warp == ADDER) {
+        if (elect_one())
+            adder<S>(args, m, bars).run();
     }
 }
 

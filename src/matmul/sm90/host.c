@@ -23,8 +23,9 @@ enum {
 _Static_assert(sizeof(symm_wgmma_args) <= 4096, "older drivers launch no more");
 
 /* A kernel for each shape and type. */
-#define KERNELS(unused, columns, cluster)                                                          \
-    {SYMM_KERNEL_matmul_wgmma_##columns##_float16, SYMM_KERNEL_matmul_wgmma_##columns##_bfloat16},
+#define KERNELS(unused, rows, columns, blocks)                                                     \
+    {SYMM_KERNEL_matmul_wgmma_##rows##_##columns##_##blocks##_float16,                             \
+     SYMM_KERNEL_matmul_wgmma_##rows##_##columns##_##blocks##_bfloat16},
 static const symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
 enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
 
@@ -85,7 +86,7 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_SPLIT, 0, 1, &splits));
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_SHAPE, 0, NSHAPES, &shape));
     if (!enabled || !ctx->drv->cuTensorMapEncodeTiled ||
-        ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
+        ctx->agreed.max_threads < SYMM_WGMMA_THREADS(192))
         return SYMM_OK;
     out->usable = true;
     TRY(look_at(ctx, symm__trace_kernel(kernels[0][0], view), &out->usable));
@@ -233,7 +234,7 @@ static symm_status describe_slots(const struct symm_driver *drv, const struct sy
     return encode(drv, (symm_dtype)slot->dtype, &slots, CU_TENSOR_MAP_SWIZZLE_128B, out);
 }
 
-/* The results of product i, in boxes as a warp stores them. */
+/* The results of product i, in boxes as a consumer stores them. */
 static symm_status describe_results(const struct symm_driver *drv, const struct symm_operand *d,
                                     int32_t rows, symm_tensor_map *out)
 {
@@ -262,7 +263,7 @@ static uint32_t shared_from(const struct symm_problem *p, const symm_product_arg
                             const struct symm_tile_shape *shape, uint32_t clusters)
 {
     const uint64_t ntiles = symm__tiles_of_steps(p, args->sink, args->first_step, args->last_step,
-                                                 SYMM_WGMMA_ROWS * shape->cluster, shape->columns);
+                                                 shape->rows * shape->cluster, shape->columns);
 
     if (!symm__model_shares_k(p, shape, ntiles, clusters))
         return UINT32_MAX;
@@ -287,17 +288,18 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     };
     symm_status st;
 
-    all.product.order = symm__tile_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,
+    all.product.order = symm__tile_order(p, args, shape->rows * shape->cluster, shape->columns,
                                          plan->blocks / cluster);
-    TRY(describe_a(drv, p, SYMM_WGMMA_ROWS, &all));
+    TRY(describe_a(drv, p, (uint32_t)shape->rows, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, shape->cluster, &all));
     for (int i = 0; i < p->nb && args->parts.beside; i++)
         TRY(args->parts.sums == SYMM_SUMS_BANDS ? describe_results(drv, &p->d[i], p->m, &all.d[i])
                                                 : describe_parts(drv, sums, i, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
-                                   plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
-                                   shared_nbytes, false, &all);
+                                   plan->blocks / cluster * cluster,
+                                   SYMM_WGMMA_THREADS(shape->columns), cluster, shared_nbytes,
+                                   false, &all);
 out:
     return st;
 }
@@ -351,7 +353,7 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     TRY(symm__call_launch_cluster(
         call,
         symm__trace_kernel(split_kernels[split->shape][p->dtype != SYMM_FLOAT16], &args->view),
-        blocks, SYMM_SPLIT_THREADS(shape->rows), cluster, (uint32_t)split_nbytes(shape),
+        blocks, SYMM_WGMMA_THREADS(shape->columns), cluster, (uint32_t)split_nbytes(shape),
         may_begin_early(call, blocks), &all));
     symm__call_settles(call);
 out:

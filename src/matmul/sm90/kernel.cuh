@@ -14,7 +14,8 @@
 #include "args.h"
 
 /* Never launched. */
-template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
+template <typename T, int ROWS, int COLUMNS, int BLOCKS>
+SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
 {
 }
 

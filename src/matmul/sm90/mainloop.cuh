@@ -1,8 +1,10 @@
 /*
  * The product for Hopper GPUs. In each block one producer thread loads stages of both operands into
- * shared memory by TMA, and warpgroups, the consumers, multiply them by wgmma. Each consumer has 64
- * rows of a tile and all of its columns. The blocks of a cluster take tiles below each other; each
- * block loads its share of B's stages for all of them.
+ * shared memory by TMA, and warpgroups, the consumers, multiply them by wgmma. Each consumer has
+ * panels of 64 columns of a tile and all of its rows: a panel of B is the left operand, whose lines
+ * are 64, and A is the right one, so a tile may have any number of rows that 8 divides. The blocks
+ * of a cluster take tiles below each other; each block loads its share of B's stages for all of
+ * them.
  */
 #ifndef SYMM_MATMUL_SM90_MAINLOOP_CUH
 #define SYMM_MATMUL_SM90_MAINLOOP_CUH
@@ -65,7 +67,7 @@ SYMM_DEV void load_share_of_b(const sources &f, int32_t share, int32_t k, typena
     if (f.b_along_k)
         load_b<S>(f, s.b + share * SHARE * DEPTH, k, f.b_column + share * SHARE, bar);
     else
-        for (int32_t j = share * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
+        for (int32_t j = share * PANEL; j < S::COLUMNS; j += PANEL * S::CLUSTER)
             load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
@@ -74,7 +76,7 @@ template <typename S>
 SYMM_DEV void load_stage_of_b(const symm_wgmma_args &args, const sources &f, int32_t k,
                               typename S::stage &s, uint64_t *bar)
 {
-    const uint32_t lines = S::rows_loaded(args) + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS);
+    const uint32_t lines = S::rows_loaded(args) + S::COLUMNS;
 
     mbarrier_expect(bar, lines * DEPTH * (uint32_t)sizeof *s.b);
     if (S::CLUSTER == 1 || !f.alone)
@@ -121,13 +123,13 @@ SYMM_DEV uint32_t warp_number(void)
 
 /*
  * The descriptor of a matrix in shared memory for wgmma, in units of 16 bytes: its address (from
- * bit 18 on an address has the block's rank in the cluster), the distance to the next 64 columns if
- * lines are along columns, the distance of 8 lines, and the swizzle of 128 bytes.
+ * bit 18 on an address has the block's rank in the cluster), the distance of 8 lines, and the
+ * swizzle of 128 bytes.
  */
 SYMM_DEV uint64_t smem_descriptor(const void *p)
 {
-    return (uint64_t)(in_shared(p) % (1u << 18) >> 4) | (uint64_t)(B_BLOCK * DEPTH * 2 >> 4) << 16 |
-           (uint64_t)(8 * 128 >> 4) << 32 | (uint64_t)1 << 62;
+    return (uint64_t)(in_shared(p) % (1u << 18) >> 4) | (uint64_t)(8 * 128 >> 4) << 32 |
+           (uint64_t)1 << 62;
 }
 
 /* A warp has used a stage. The producers of all blocks that share B wait for it. */
@@ -146,24 +148,27 @@ template <typename S> SYMM_DEV void release_stage(uint64_t *bar)
  * and in the last step at_last after that.
  */
 template <typename S, typename T, bool B_ALONG_K, typename F, typename G>
-SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
+SYMM_DEV void multiply_stages(typename S::accumulators &d, int32_t steps,
                               const typename S::stage *stages, typename S::stage_barriers &bars,
                               typename S::ring &at, const F &each_step, const G &at_last)
 {
-    constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16;
-    const int32_t group = __shfl_sync(~0u, (int32_t)threadIdx.x / WARPGROUP - 1, 0);
+    constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16,
+                      NEXT_PANEL = PANEL * DEPTH * 2 / 16;
+    const int32_t panel = __shfl_sync(~0u, consumer(), 0) * S::PANELS;
     int32_t before = 0;
 
 #pragma unroll 1
     for (int32_t step = 0; step < steps; step++) {
         const typename S::stage &s = stages[at.slot];
-        const uint64_t a = smem_descriptor(s.a + group * (GROUP_ROWS * DEPTH)),
-                       b = smem_descriptor(s.b);
+        const uint64_t a = smem_descriptor(s.a), b = smem_descriptor(s.b + panel * (PANEL * DEPTH));
         mbarrier_wait(&bars.full[at.slot], at.parity);
         wgmma_fence();
 #pragma unroll
         for (int32_t k = 0; k < DEPTH / K; k++)
-            wgmma<T, B_ALONG_K>(d, a + k * NEXT_A, b + k * NEXT_B, step > 0 || k > 0);
+#pragma unroll
+            for (int32_t p = 0; p < S::PANELS; p++)
+                wgmma<T, B_ALONG_K>(d[p], b + p * NEXT_PANEL + k * NEXT_B, a + k * NEXT_A,
+                                    step > 0 || k > 0);
         wgmma_commit();
         wgmma_wait_but_one();
         if (step > 0)
@@ -173,7 +178,9 @@ SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
         at.next();
     }
     at_last();
-    wgmma_wait(d);
+#pragma unroll
+    for (int32_t p = 0; p < S::PANELS; p++)
+        wgmma_wait(d[p]);
     release_stage<S>(&bars.empty[before]);
 }
 

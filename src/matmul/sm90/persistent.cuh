@@ -11,12 +11,22 @@
 namespace sm90
 {
 
+/* This consumer's boxes. */
+template <typename Store, typename Memory>
+SYMM_DEV typename Store::boxes_of_rounds &boxes_of(Memory &m)
+{
+    if constexpr (Store::PASSES)
+        return m.parts.stored[consumer()];
+    else
+        return m.consumers[consumer()].results;
+}
+
 /*
  * DEFER: all epilogues are is_plain_scale(), and a tile is stored by `Store` while the next one is
  * multiplied. The tensor cores are idle between the last step of a tile and the first one of the
  * next tile, so the next work and the place of the results are computed during the last step.
  */
-template <typename S, typename T, bool DEFER, typename Store = deferred_store<S::ACCUMULATORS>>
+template <typename S, typename T, bool DEFER, typename Store = deferred_store<S::ROWS, S::PANELS>>
 SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)
 {
@@ -24,9 +34,7 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
     const symm_product_args &a = args.product;
     typename S::block_schedule todo(args);
     typename S::ring at;
-    const uint32_t warp = threadIdx.x / 32 - WARPGROUP / 32;
-    epilogue_smem<WARP_ROWS> &smem = m.warps[warp];
-    typename Store::smem &lines = Store::smem::of(m, warp);
+    typename Store::boxes_of_rounds &boxes = boxes_of<Store>(m);
     Store results;
     work next;
     const auto pass = [&] {
@@ -35,11 +43,11 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                 pass_tile<S>(bars);
     };
     bool more = todo.next_whole(&next);
-    const auto end_tile = [&](const work &w, const float(&d)[S::ACCUMULATORS]) {
+    const auto end_tile = [&](const work &w, const typename S::accumulators &d) {
         if (DEFER)
             results.hold(d, w.t, a);
         else
-            put_through_smem(d, smem, epilogue(a, results_of(w), bars.set));
+            put_through_smem(d, m.consumers[consumer()].sums, epilogue(a, results_of(w), bars.set));
     };
 
     while (more && !todo.was_shared()) {
@@ -48,20 +56,20 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
             if (DEFER) {
-                results.put(step, steps, lines, args);
+                results.put(step, steps, boxes, args);
                 pass();
             }
         };
         const auto at_last = [&] {
             if (DEFER) {
-                results.put_rest(steps, lines, args);
+                results.put_rest(boxes, args);
                 pass();
             }
             if (DEFER)
                 results.aim(a, w.t, SENDS ? bars.set : 0);
             more = todo.next_whole(&next);
         };
-        float d[S::ACCUMULATORS];
+        typename S::accumulators d;
         if (b_along_k(args, w.t))
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
@@ -73,10 +81,11 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
      * Apart: if a branch of the loop changed accumulators, nvcc would serialize all of wgmma. The
      * tile before is stored first, since the registers are needed.
      */
-    if (todo.was_shared() && todo.again_shared(&next)) {
-        float d[S::ACCUMULATORS];
+    const bool shared = todo.was_shared() && todo.again_shared(&next);
+    if (shared) {
+        typename S::accumulators d;
         if (DEFER) {
-            results.put_rest(0, lines, args);
+            results.put_rest(boxes, args);
             pass();
             results.aim(a, results_of(next), SENDS ? bars.set : 0);
         }
@@ -85,8 +94,11 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
     }
     if (PASSES)
         arrive_warp(&bars.drained);
+    if constexpr (DEFER && !Store::SENDS)
+        if (!shared) /* another block reads its stages */
+            results.put_all([&](int32_t i) -> box & { return S::used_box(m.stages, i); });
     if (DEFER) {
-        results.put_rest(0, lines, args);
+        results.put_rest(boxes, args);
         pass();
     }
 }
@@ -98,15 +110,14 @@ SYMM_DEV void consume_tiles(const symm_wgmma_args &args, typename S::memory &m,
 {
     const symm_product_args &a = args.product;
 
-    if constexpr (S::ADDS)
-        if (a.parts.beside)
-            return consume<S, T, true, boxed_store<S::ACCUMULATORS>>(args, m, bars);
-    if (!all_plain_scale(a))
+    if (a.parts.beside)
+        consume<S, T, true, boxed_store<S::ROWS, S::PANELS, S::STORED_BOXES>>(args, m, bars);
+    else if (!all_plain_scale(a))
         consume<S, T, false>(args, m, bars);
     else if (a.sink == SYMM_TO_D)
         consume<S, T, true>(args, m, bars);
     else
-        consume<S, T, true, paced_store<S::ACCUMULATORS>>(args, m, bars);
+        consume<S, T, true, paced_store<S::ROWS, S::PANELS>>(args, m, bars);
 }
 
 /* The producer: one thread. Waits for a piece of the rows just before loading it. */
@@ -149,10 +160,10 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
 } /* namespace sm90 */
 
 /* A cluster's blocks begin and end together, because each writes the others' shared memory. */
-template <typename T, int COLUMNS, int CLUSTER>
+template <typename T, int ROWS, int COLUMNS, int BLOCKS>
 SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
 {
-    using S = sm90::shape<COLUMNS, CLUSTER>;
+    using S = sm90::shape<ROWS, COLUMNS, BLOCKS>;
     SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
     __shared__ typename S::barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
@@ -163,7 +174,7 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
     __syncthreads();
     sm90::cluster_meet();
     if (warp < sm90::WARPGROUP / 32) {
-        sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
+        sm90::setmaxnreg_dec<S::PRODUCER_REGISTERS>();
         if (warp == 0) {
             if (sm90::elect_one())
                 sm90::produce_tiles<S>(args, m, bars);
@@ -171,7 +182,7 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
             sm90::follow<S>(args, warp, m, bars);
         }
     } else {
-        sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
+        sm90::setmaxnreg_inc<S::CONSUMER_REGISTERS>();
         sm90::consume_tiles<S, T>(args, m, bars);
     }
     __syncwarp();

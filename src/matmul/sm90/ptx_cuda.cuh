@@ -224,15 +224,21 @@ SYMM_DEV void bulk_commit(void)
 }
 
 /*
- * Stores four 8 x 8 matrices of 16-bit elements; four threads hold a row of each. Thread i + 8 j
- * gives the address of row i of matrix j. A warp.
+ * Stores the columns of four 8 x 8 matrices of 16-bit elements; four threads hold a row of each.
+ * Thread i + 8 j gives the address of column i of matrix j. A warp.
  */
-SYMM_DEV void stmatrix_x4(void *shared, const uint32_t (&words)[4])
+SYMM_DEV void stmatrix_x4_transposed(void *shared, const uint32_t (&words)[4])
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                      symm_detail::in_shared(shared)),
                  "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                  : "memory");
+}
+
+/* A barrier of THREADS threads of the block, of this number. It orders shared memory. */
+template <int THREADS> SYMM_DEV void bar_sync(int32_t number)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(THREADS) : "memory");
 }
 
 /* Shrinks, or below grows, this warpgroup to N registers a thread. */
@@ -264,48 +270,44 @@ SYMM_DEV void wgmma_wait_but_one(void)
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-#define SYMM_ACCUMULATORS_8(i)                                                                     \
+#define SYMM_ACCUMULATORS_OF_8(i)                                                                  \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define SYMM_ACCUMULATORS_32                                                                       \
-    SYMM_ACCUMULATORS_8(0), SYMM_ACCUMULATORS_8(8), SYMM_ACCUMULATORS_8(16), SYMM_ACCUMULATORS_8(24)
-#define SYMM_ACCUMULATORS_64                                                                       \
-    SYMM_ACCUMULATORS_32, SYMM_ACCUMULATORS_8(32), SYMM_ACCUMULATORS_8(40),                        \
-        SYMM_ACCUMULATORS_8(48), SYMM_ACCUMULATORS_8(56)
-#define SYMM_ACCUMULATORS_96                                                                       \
-    SYMM_ACCUMULATORS_64, SYMM_ACCUMULATORS_8(64), SYMM_ACCUMULATORS_8(72),                        \
-        SYMM_ACCUMULATORS_8(80), SYMM_ACCUMULATORS_8(88)
-#define SYMM_ACCUMULATORS_104 SYMM_ACCUMULATORS_96, SYMM_ACCUMULATORS_8(96)
-#define SYMM_ACCUMULATORS_112 SYMM_ACCUMULATORS_104, SYMM_ACCUMULATORS_8(104)
-#define SYMM_ACCUMULATORS_128                                                                      \
-    SYMM_ACCUMULATORS_112, SYMM_ACCUMULATORS_8(112), SYMM_ACCUMULATORS_8(120)
-#define SYMM_OPERANDS_32                                                                           \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define SYMM_OPERANDS_64                                                                           \
-    SYMM_OPERANDS_32                                                                               \
-    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                \
-    "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                  \
-    "%62, %63"
-#define SYMM_OPERANDS_96                                                                           \
-    SYMM_OPERANDS_64                                                                               \
-    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, "                \
-    "%79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "                  \
-    "%94, %95"
+#define SYMM_ACCUMULATORS_8 SYMM_ACCUMULATORS_OF_8(0)
+#define SYMM_ACCUMULATORS_16 SYMM_ACCUMULATORS_8, SYMM_ACCUMULATORS_OF_8(8)
+#define SYMM_ACCUMULATORS_24 SYMM_ACCUMULATORS_16, SYMM_ACCUMULATORS_OF_8(16)
+#define SYMM_ACCUMULATORS_32 SYMM_ACCUMULATORS_24, SYMM_ACCUMULATORS_OF_8(24)
+#define SYMM_ACCUMULATORS_40 SYMM_ACCUMULATORS_32, SYMM_ACCUMULATORS_OF_8(32)
+#define SYMM_ACCUMULATORS_48 SYMM_ACCUMULATORS_40, SYMM_ACCUMULATORS_OF_8(40)
+#define SYMM_ACCUMULATORS_56 SYMM_ACCUMULATORS_48, SYMM_ACCUMULATORS_OF_8(48)
+#define SYMM_ACCUMULATORS_64 SYMM_ACCUMULATORS_56, SYMM_ACCUMULATORS_OF_8(56)
+#define SYMM_ACCUMULATORS_72 SYMM_ACCUMULATORS_64, SYMM_ACCUMULATORS_OF_8(64)
+#define SYMM_ACCUMULATORS_80 SYMM_ACCUMULATORS_72, SYMM_ACCUMULATORS_OF_8(72)
+#define SYMM_ACCUMULATORS_88 SYMM_ACCUMULATORS_80, SYMM_ACCUMULATORS_OF_8(80)
+#define SYMM_ACCUMULATORS_96 SYMM_ACCUMULATORS_88, SYMM_ACCUMULATORS_OF_8(88)
+#define SYMM_ACCUMULATORS_104 SYMM_ACCUMULATORS_96, SYMM_ACCUMULATORS_OF_8(96)
+#define SYMM_OPERANDS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define SYMM_OPERANDS_16 SYMM_OPERANDS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define SYMM_OPERANDS_24 SYMM_OPERANDS_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define SYMM_OPERANDS_32 SYMM_OPERANDS_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define SYMM_OPERANDS_40 SYMM_OPERANDS_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define SYMM_OPERANDS_48 SYMM_OPERANDS_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define SYMM_OPERANDS_56 SYMM_OPERANDS_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define SYMM_OPERANDS_64 SYMM_OPERANDS_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define SYMM_OPERANDS_72 SYMM_OPERANDS_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define SYMM_OPERANDS_80 SYMM_OPERANDS_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define SYMM_OPERANDS_88 SYMM_OPERANDS_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define SYMM_OPERANDS_96 SYMM_OPERANDS_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define SYMM_OPERANDS_104 SYMM_OPERANDS_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
-#define SYMM_OPERANDS_112 SYMM_OPERANDS_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
-#define SYMM_OPERANDS_128                                                                          \
-    SYMM_OPERANDS_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
-                      "%124, %125, %126, %127"
 
 /* Waits for all groups; the accumulators may then be used. */
 template <int ACCUMULATORS> SYMM_DEV void wgmma_wait(float (&d)[ACCUMULATORS]);
 
 /*
  * d = a b, or with add d += a b, of 64 x 16 and 16 x n elements in shared memory, given by their
- * descriptors. A thread has n / 2 accumulators. B lies along k, or along its columns.
+ * descriptors. A thread has n / 2 accumulators. A lies along k, or along its rows; B along k.
  */
-template <typename T, bool B_ALONG_K, int ACCUMULATORS>
+template <typename T, bool A_ALONG_K, int ACCUMULATORS>
 SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t add);
 
 #define SYMM_WGMMA(type, ptx, along_k, transposed, n, naccumulators, a_at, b_at, add_at)           \
@@ -316,7 +318,7 @@ SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t ad
         asm volatile("{ .reg .pred p; setp.ne.b32 p, " add_at ", 0;"                               \
                      " wgmma.mma_async.sync.aligned.m64n" n "k16.f32." ptx "." ptx                 \
                      " {" SYMM_OPERANDS_##naccumulators "}, " a_at ", " b_at                       \
-                                                        ", p, 1, 1, 0, " transposed "; }"          \
+                                                        ", p, 1, 1, " transposed ", 0; }"          \
                      : SYMM_ACCUMULATORS_##naccumulators                                           \
                      : "l"(a), "l"(b), "r"(add)                                                    \
                      : "memory");                                                                  \
@@ -334,27 +336,44 @@ SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t ad
     SYMM_WGMMA(symm_f16, "f16", false, "1", n, naccumulators, a_at, b_at, add_at)                  \
     SYMM_WGMMA(symm_bf16, "bf16", true, "0", n, naccumulators, a_at, b_at, add_at)                 \
     SYMM_WGMMA(symm_bf16, "bf16", false, "1", n, naccumulators, a_at, b_at, add_at)
+SYMM_WGMMA_OF("16", 8, "%8", "%9", "%10")
 SYMM_WGMMA_OF("64", 32, "%32", "%33", "%34")
+SYMM_WGMMA_OF("96", 48, "%48", "%49", "%50")
+SYMM_WGMMA_OF("112", 56, "%56", "%57", "%58")
 SYMM_WGMMA_OF("128", 64, "%64", "%65", "%66")
+SYMM_WGMMA_OF("144", 72, "%72", "%73", "%74")
+SYMM_WGMMA_OF("160", 80, "%80", "%81", "%82")
 SYMM_WGMMA_OF("192", 96, "%96", "%97", "%98")
 SYMM_WGMMA_OF("208", 104, "%104", "%105", "%106")
-SYMM_WGMMA_OF("224", 112, "%112", "%113", "%114")
-SYMM_WGMMA_OF("256", 128, "%128", "%129", "%130")
 #undef SYMM_WGMMA_OF
 #undef SYMM_WGMMA
-#undef SYMM_OPERANDS_128
-#undef SYMM_OPERANDS_112
 #undef SYMM_OPERANDS_104
-#undef SYMM_OPERANDS_96
-#undef SYMM_OPERANDS_64
-#undef SYMM_OPERANDS_32
-#undef SYMM_ACCUMULATORS_128
-#undef SYMM_ACCUMULATORS_112
 #undef SYMM_ACCUMULATORS_104
+#undef SYMM_OPERANDS_96
 #undef SYMM_ACCUMULATORS_96
+#undef SYMM_OPERANDS_88
+#undef SYMM_ACCUMULATORS_88
+#undef SYMM_OPERANDS_80
+#undef SYMM_ACCUMULATORS_80
+#undef SYMM_OPERANDS_72
+#undef SYMM_ACCUMULATORS_72
+#undef SYMM_OPERANDS_64
 #undef SYMM_ACCUMULATORS_64
+#undef SYMM_OPERANDS_56
+#undef SYMM_ACCUMULATORS_56
+#undef SYMM_OPERANDS_48
+#undef SYMM_ACCUMULATORS_48
+#undef SYMM_OPERANDS_40
+#undef SYMM_ACCUMULATORS_40
+#undef SYMM_OPERANDS_32
 #undef SYMM_ACCUMULATORS_32
+#undef SYMM_OPERANDS_24
+#undef SYMM_ACCUMULATORS_24
+#undef SYMM_OPERANDS_16
+#undef SYMM_ACCUMULATORS_16
+#undef SYMM_OPERANDS_8
 #undef SYMM_ACCUMULATORS_8
+#undef SYMM_ACCUMULATORS_OF_8
 
 } /* namespace sm90 */
 

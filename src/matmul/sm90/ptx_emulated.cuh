@@ -155,8 +155,8 @@ SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t 
     unit().tensor_load(shared, map, 3, at, bar, blocks);
 }
 
-/* Each thread stores the row whose address it gives; four threads have its elements. */
-SYMM_DEV void stmatrix_x4(void *shared, const uint32_t (&words)[4])
+/* Each thread stores the column whose address it gives; eight threads have its elements. */
+SYMM_DEV void stmatrix_x4_transposed(void *shared, const uint32_t (&words)[4])
 {
     uint32_t all[32][4];
     const uint32_t lane = symm_detail::lane();
@@ -164,8 +164,14 @@ SYMM_DEV void stmatrix_x4(void *shared, const uint32_t (&words)[4])
     symm_detail::check_aligned(shared, 16);
     unit().stmatrix(shared);
     symm_emulated_driver->warp_exchange(~0u, words, sizeof words, all);
-    for (uint32_t i = 0; i < 4; i++)
-        static_cast<uint32_t *>(shared)[i] = all[lane % 8 * 4 + i][lane / 8];
+    for (uint32_t i = 0; i < 8; i++)
+        static_cast<uint16_t *>(shared)[i] =
+            (uint16_t)(all[i * 4 + lane % 8 / 2][lane / 8] >> lane % 2 * 16);
+}
+
+template <int THREADS> SYMM_DEV void bar_sync(int32_t number)
+{
+    unit().bar_sync((uint32_t)number, THREADS);
 }
 
 template <int N> SYMM_DEV void setmaxnreg_dec(void)
@@ -208,11 +214,11 @@ template <> constexpr uint32_t wgmma_type<symm_bf16>(void)
     return SYMM_EMULATED_WGMMA_BF16;
 }
 
-template <typename T, bool B_ALONG_K, int ACCUMULATORS>
+template <typename T, bool A_ALONG_K, int ACCUMULATORS>
 SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t add)
 {
-    const symm_emulated_wgmma how = {a,     b,          ACCUMULATORS * 2, wgmma_type<T>(),
-                                     false, !B_ALONG_K, add != 0,         0};
+    const symm_emulated_wgmma how = {a,          b,     ACCUMULATORS * 2, wgmma_type<T>(),
+                                     !A_ALONG_K, false, add != 0,         0};
     unit().wgmma(d, &how);
 }
 

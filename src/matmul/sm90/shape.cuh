@@ -9,37 +9,46 @@
 namespace sm90
 {
 
-enum {
-    DEPTH = SYMM_WGMMA_DEPTH,
-    GROUP_ROWS = 64, /* of a tile, of each consumer */
-    B_BLOCK = SYMM_WGMMA_LINE,
-    BOX_ROWS = SYMM_WGMMA_BOX_ROWS,
-    PRODUCER_REGISTERS = 48,
-    CONSUMER_REGISTERS = 216
-};
-
 /*
  * A tile of R rows and N columns, of which a block has NSTAGES stages. BLOCKS take tiles below each
- * other and share the stages of B. Consumers are warpgroups; the first warpgroup of the block is
- * the producer's.
+ * other and share the stages of B. Consumers are warpgroups, each with one or two panels of 64
+ * columns; the first warpgroup of the block is the producer's.
  */
 template <int R, int N, int BLOCKS, int NSTAGES> struct pipeline {
     enum {
         ROWS = R,
         COLUMNS = N,
-        ACCUMULATORS = N / 2,
-        CONSUMERS = (R + GROUP_ROWS - 1) / GROUP_ROWS,
+        CONSUMERS = SYMM_WGMMA_CONSUMERS(N),
+        PANELS = N / PANEL / CONSUMERS, /* of a consumer */
         WARPS = CONSUMERS * WARPGROUP / 32,
         CLUSTER = BLOCKS,
-        STAGES = NSTAGES,
-        B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
+        STAGES = NSTAGES
     };
+    static_assert(N == CONSUMERS * PANELS * PANEL, "whole panels");
+
+    /* A thread's, of each panel. */
+    using accumulators = float[PANELS][R / 2];
 
     /* Lines of 128 bytes with the swizzle of TMA: packs of 16 bytes permuted within 8 lines. */
     struct stage {
-        uint16_t a[R * DEPTH];         /* along k */
-        uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
+        uint16_t a[R * DEPTH]; /* along k */
+        uint16_t b[N * DEPTH]; /* panels: along k, or DEPTH lines along their columns */
     };
+
+    enum { BOXES_OF_PANEL = PANEL * DEPTH * sizeof(uint16_t) / sizeof(box) };
+    static_assert(NSTAGES * BOXES_OF_PANEL * ROUND_ROWS >= R, "a consumer's results fit");
+
+    /*
+     * Box i of as many as a tile's results need, in the consumer's own panels of the stages, of
+     * which it has used the last one.
+     */
+    SYMM_DEV_IN_CLASS static box &used_box(stage *stages, int32_t i)
+    {
+        const int32_t at = i / BOXES_OF_PANEL, panel = consumer() * PANELS + at % PANELS;
+        uint16_t *b = stages[at / PANELS].b + panel * (PANEL * DEPTH);
+
+        return reinterpret_cast<box *>(b)[i % BOXES_OF_PANEL];
+    }
 
     /* full: the stage is loaded. empty: all consumer warps of the cluster have used it. */
     struct stage_barriers {
@@ -68,48 +77,62 @@ template <int R, int N, int BLOCKS, int NSTAGES> struct pipeline {
     };
 };
 
-/* As many stages as fit. */
-constexpr int stages_of(int columns)
+/* The shared memory of a consumer's epilogue. */
+union consumer_smem {
+    round_boxes<2> results;
+    sums_smem sums;
+};
+
+/*
+ * As many stages as fit, up to 8. There would be room for more, but a product that adds parts needs
+ * boxes: with fewer of them on their way it is slower than with fewer stages.
+ */
+constexpr int stages_of(int rows, int columns)
 {
-    return columns > 192 ? 4 : columns > 128 ? 5 : columns > 64 ? 6 : 8;
+    const int fit = SYMM_WGMMA_STAGES_NBYTES / ((rows + columns) * DEPTH * 2);
+
+    return fit < 8 ? fit : 8;
 }
 
 /* The shape of a block that takes one tile after the other. */
-template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS, stages_of(N)> {
-    using base = pipeline<SYMM_WGMMA_ROWS, N, BLOCKS, stages_of(N)>;
-    using base::ROWS, base::STAGES, base::WARPS, base::CONSUMERS, base::B_COLUMNS;
+template <int R, int N, int BLOCKS> struct shape : pipeline<R, N, BLOCKS, stages_of(R, N)> {
+    using base = pipeline<R, N, BLOCKS, stages_of(R, N)>;
+    using base::ROWS, base::STAGES, base::WARPS, base::CONSUMERS;
     using typename base::stage;
-    static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
-                      (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
-                  "setmaxnreg shares the registers that the block is launched with");
 
     enum {
-        ADDS = N % B_BLOCK == 0, /* parts of sums: boxes have whole lines */
-        WARPS_NBYTES = WARPS * sizeof(epilogue_smem<WARP_ROWS>),
-        BOX_NBYTES = sizeof(box_smem),
-        BOXES_ACROSS = B_COLUMNS / B_BLOCK,
-        BOXES_OF_TILE = ROWS / BOX_ROWS * BOXES_ACROSS,
-        BOXES_FIT = (SYMM_WGMMA_SHARED_NBYTES - STAGES * sizeof(stage)) / BOX_NBYTES - WARPS,
-        BOXES = BOXES_FIT < 8 ? BOXES_FIT : 8
+        PRODUCER_REGISTERS = 48,
+        CONSUMER_REGISTERS = CONSUMERS == 3 ? 144 : 216,
+        STAGES_NBYTES = STAGES * sizeof(stage),
+        BOX_NBYTES = sizeof(box),
+        BOXES_ACROSS = N / PANEL,
+        BOXES_OF_TILE = ROWS / ROUND_ROWS * BOXES_ACROSS,
+        STORED_BOXES = WARPGROUP / 32, /* of a consumer's results: a warp stores one */
+        BOXES = 8                      /* of the other rank's parts */
     };
+    static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
+                      (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS(N),
+                  "setmaxnreg shares the registers that the block is launched with");
+    static_assert(R % ROUND_ROWS == 0, "boxes end with their tile");
 
-    /* The boxes of a product that adds parts: a consumer warp's results, and parts. */
+    /* The boxes of a product that adds parts: a consumer's results, and parts. */
     struct part_boxes {
-        box_smem stored[WARPS], added[BOXES];
+        round_boxes<STORED_BOXES> stored[CONSUMERS];
+        box added[BOXES];
     };
 
     struct memory {
         stage stages[STAGES];
         union {
-            epilogue_smem<WARP_ROWS> warps[WARPS];
+            consumer_smem consumers[CONSUMERS];
             part_boxes parts;
         };
     };
-    static_assert(STAGES * sizeof(stage) + WARPS_NBYTES <= SYMM_WGMMA_PLAIN_SHARED_NBYTES,
+    static_assert(STAGES_NBYTES + CONSUMERS * sizeof(consumer_smem) <=
+                      SYMM_WGMMA_PLAIN_SHARED_NBYTES,
                   "without parts the launch asks for that much");
-    static_assert(BOXES > 0, "a box of a part");
-    static_assert(BOXES_OF_TILE * BOX_NBYTES <= STAGES * sizeof(stage), "the last tile's boxes");
-    static_assert(STAGES * sizeof(stage) % sizeof(box_smem) == 0, "the swizzle's pattern");
+    static_assert(BOXES_OF_TILE * BOX_NBYTES <= STAGES_NBYTES, "the last tile's boxes");
+    static_assert(STAGES_NBYTES % 1024 == 0, "the swizzle's pattern");
     static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
     static_assert(SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
                   "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
@@ -124,7 +147,7 @@ template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS,
     enum { FOLLOWED = 4 /* tiles that the producer may be ahead of the followers */ };
 
     /*
-     * passed: all consumer warps have stored the tile. followed: its signal is sent, and its part
+     * passed: all consumers have stored the tile. followed: its signal is sent, and its part
      * is added. drained: all consumer warps have used the last stage. loaded: a box of a part is
      * there.
      */
@@ -133,8 +156,8 @@ template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS,
         uint64_t drained, loaded[BOXES];
         uint64_t shown; /* the other block's warps have shown their part of the last tile's k */
         int64_t set;    /* see set_offset() */
-        uint32_t npassed[WARPS]; /* tiles, of each consumer warp */
-        uint32_t runs;           /* see runs_of() */
+        uint32_t npassed[base::WARPS]; /* tiles */
+        uint32_t runs;                 /* see runs_of() */
     };
 
     /*

@@ -23,7 +23,12 @@ SYMM_DEV tile results_of(const work &w)
 
 /* The accumulators of a part of k, in the stages. A thread's packs are its own. */
 template <typename S> struct shown_part {
-    enum { THREADS = S::WARPS * 32, WORDS = 4, PACKS = S::ACCUMULATORS / WORDS };
+    enum {
+        THREADS = S::WARPS * 32,
+        WORDS = 4,
+        PACKS_OF_PANEL = S::ROWS / 2 / WORDS,
+        PACKS = S::PANELS * PACKS_OF_PANEL
+    };
     static_assert(PACKS * THREADS * sizeof(float4) <= S::STAGES * sizeof(typename S::stage),
                   "they fit");
     static_assert(S::CLUSTER == 2, "one part is added to the other");
@@ -37,7 +42,7 @@ template <typename S> struct shown_part {
 
 /* `at` is behind the last stage. The stages are free when all warps have used that one. */
 template <typename S>
-SYMM_DEV void show_part_of_k(const float (&d)[S::ACCUMULATORS], typename S::ring at,
+SYMM_DEV void show_part_of_k(const typename S::accumulators &d, typename S::ring at,
                              typename S::memory &m, typename S::barriers &bars)
 {
     using part = shown_part<S>;
@@ -45,16 +50,17 @@ SYMM_DEV void show_part_of_k(const float (&d)[S::ACCUMULATORS], typename S::ring
     at.back();
     mbarrier_wait(&bars.empty[at.slot], at.parity);
 #pragma unroll
-    for (int32_t i = 0; i < part::PACKS; i++)
-        *reinterpret_cast<float4 *>(part::pack(m, i)) = {d[i * 4], d[i * 4 + 1], d[i * 4 + 2],
-                                                         d[i * 4 + 3]};
+    for (int32_t i = 0; i < part::PACKS; i++) {
+        const float *x = &d[i / part::PACKS_OF_PANEL][i % part::PACKS_OF_PANEL * 4];
+        *reinterpret_cast<float4 *>(part::pack(m, i)) = {x[0], x[1], x[2], x[3]};
+    }
     __syncwarp();
     if (threadIdx.x % 32 == 0)
         mbarrier_release(&bars.shown, 0);
 }
 
 template <typename S>
-SYMM_DEV void add_part_of_k(float (&d)[S::ACCUMULATORS], typename S::memory &m,
+SYMM_DEV void add_part_of_k(typename S::accumulators &d, typename S::memory &m,
                             typename S::barriers &bars)
 {
     using part = shown_part<S>;
@@ -63,10 +69,11 @@ SYMM_DEV void add_part_of_k(float (&d)[S::ACCUMULATORS], typename S::memory &m,
 #pragma unroll
     for (int32_t i = 0; i < part::PACKS; i++) {
         const float4 x = cluster_load(part::pack(m, i), 1);
-        d[i * 4] += x.x;
-        d[i * 4 + 1] += x.y;
-        d[i * 4 + 2] += x.z;
-        d[i * 4 + 3] += x.w;
+        float *sum = &d[i / part::PACKS_OF_PANEL][i % part::PACKS_OF_PANEL * 4];
+        sum[0] += x.x;
+        sum[1] += x.y;
+        sum[2] += x.z;
+        sum[3] += x.w;
     }
 }
 
@@ -74,7 +81,7 @@ SYMM_DEV void add_part_of_k(float (&d)[S::ACCUMULATORS], typename S::memory &m,
 template <typename S, typename T>
 SYMM_DEV void multiply_shared(const symm_wgmma_args &args, const work &w, typename S::memory &m,
                               typename S::barriers &bars, typename S::ring &at,
-                              float (&d)[S::ACCUMULATORS])
+                              typename S::accumulators &d)
 {
     if constexpr (S::CLUSTER > 1) {
         const int32_t steps = (w.k_end - w.k_begin) / DEPTH;

@@ -12,14 +12,10 @@
 namespace sm90
 {
 
-/*
- * Fewer than 64 rows: wgmma takes 64 lines from where A begins, so the rest of them are lines of
- * the same stage's B. Their results are not used.
- */
 template <int R, int N, int NSTAGES> struct split_shape : pipeline<R, N, 1, NSTAGES> {
     using base = pipeline<R, N, 1, NSTAGES>;
     using typename base::stage;
-    enum { PITCH = N + 8 /* avoids bank conflicts between rows */ };
+    enum { PITCH = N + 4 /* avoids bank conflicts between rows */ };
 
     /* The accumulators take the place of the stages. */
     union memory {
@@ -27,7 +23,6 @@ template <int R, int N, int NSTAGES> struct split_shape : pipeline<R, N, 1, NSTA
         float sums[R][PITCH];
     };
     static_assert(sizeof(memory) == SYMM_SPLIT_SHARED_NBYTES(R, N, NSTAGES), "the launch's");
-    static_assert(R + base::B_COLUMNS >= GROUP_ROWS, "wgmma stays within the stage");
 
     SYMM_DEV_IN_CLASS static uint32_t rows_loaded(const symm_wgmma_args &args)
     {
@@ -95,7 +90,7 @@ SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::
 template <typename S, typename T>
 SYMM_DEV void multiply_part(const symm_wgmma_args &args, const work &w,
                             const typename S::stage *stages, typename S::stage_barriers &bars,
-                            float (&d)[S::ACCUMULATORS])
+                            typename S::accumulators &d)
 {
     const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
     const auto each_step = [](int32_t) {};
@@ -114,17 +109,13 @@ SYMM_DEV void multiply_part(const symm_wgmma_args &args, const work &w,
 
 /* Shows a consumer's accumulators to the cluster. */
 template <typename S>
-SYMM_DEV void show_part(const float (&d)[S::ACCUMULATORS], typename S::memory &m)
+SYMM_DEV void show_part(const typename S::accumulators &d, typename S::memory &m)
 {
-    const int32_t lane = (int32_t)threadIdx.x % 32, row = warp_row() + lane / 4,
-                  column = lane % 4 * 2;
-
-    if (row >= S::ROWS)
-        return;
 #pragma unroll
-    for (int32_t i = 0; i < S::ACCUMULATORS; i += 2)
-        *reinterpret_cast<float2 *>(&m.sums[row + i / 2 % 2 * 8][column + i / 4 * 8]) =
-            make_float2(d[i], d[i + 1]);
+    for (int32_t p = 0; p < S::PANELS; p++)
+#pragma unroll
+        for (int32_t i = 0; i < S::ROWS / 2; i++)
+            m.sums[row_of(i)][(consumer() * S::PANELS + p) * PANEL + column_of(i)] = d[p][i];
 }
 
 /* Adds a pack of the accumulators of all parts, in the order of k. */
@@ -255,7 +246,7 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     const pack_sums sums = {args.product, run};
     const bool packs = args.product.parts.sums == SYMM_SUMS_PACKS;
     const uint32_t warp = sm90::warp_number();
-    float d[S::ACCUMULATORS] = {};
+    typename S::accumulators d = {};
 
     if (threadIdx.x == 0) {
         sm90::begin_stages<S>(bars);

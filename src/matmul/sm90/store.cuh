@@ -1,6 +1,6 @@
 /*
- * The epilogue on Hopper GPUs. A warp has 16 rows of all columns of a tile; a thread has pairs of
- * neighbouring accumulators, as wgmma leaves them.
+ * The epilogue on Hopper GPUs. A consumer stores its columns of a tile in rounds of 16 rows of a
+ * panel, which its threads bring together in shared memory.
  */
 #ifndef SYMM_MATMUL_SM90_STORE_CUH
 #define SYMM_MATMUL_SM90_STORE_CUH
@@ -12,48 +12,113 @@
 namespace sm90
 {
 
-enum { WARPGROUP = 128, WARP_ROWS = 16 };
-
-/* The first of this warp's rows in the tile. */
-SYMM_DEV int32_t warp_row(void)
-{
-    return ((int32_t)threadIdx.x - WARPGROUP) / 32 * WARP_ROWS;
-}
-
 enum {
+    WARPGROUP = 128,
+    DEPTH = SYMM_WGMMA_DEPTH,
+    PANEL = SYMM_WGMMA_LINE, /* columns: the lines of wgmma's left operand */
     PACK_COLUMNS = 8,
-    ROUND_COLUMNS = SYMM_WGMMA_LINE /* columns that a warp stores together */
+    ROUND_ROWS = SYMM_WGMMA_BOX_ROWS
 };
 
-/* One warp's store buffer: 16 x 64 results of 16 bits, padded against bank conflicts. */
-struct store_smem {
-    uint16_t at[WARP_ROWS][ROUND_COLUMNS + PACK_COLUMNS];
+/* -------------------------------------------------------------------- the threads of a consumer */
+
+/* The number of this thread's consumer, and the thread's number in it. */
+SYMM_DEV int32_t consumer(void)
+{
+    return (int32_t)threadIdx.x / WARPGROUP - 1;
+}
+
+SYMM_DEV int32_t group_thread(void)
+{
+    return (int32_t)threadIdx.x % WARPGROUP;
+}
+
+/* A barrier of the consumer's threads. It orders their accesses of shared memory. */
+SYMM_DEV void consumer_meet(void)
+{
+    bar_sync<WARPGROUP>(1 + consumer());
+}
+
+/* The row and the column of a panel whose sum this thread has as accumulator i. */
+SYMM_DEV int32_t row_of(int32_t i)
+{
+    return i / 4 * 8 + (int32_t)threadIdx.x % 4 * 2 + i % 2;
+}
+
+SYMM_DEV int32_t column_of(int32_t i)
+{
+    return group_thread() / 32 * 16 + (int32_t)threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
+}
+
+/* This thread's row of a round, and its pack of eight columns. */
+SYMM_DEV int32_t pack_row(void)
+{
+    return group_thread() / (PANEL / PACK_COLUMNS);
+}
+
+SYMM_DEV int32_t pack_column(void)
+{
+    return group_thread() % (PANEL / PACK_COLUMNS) * PACK_COLUMNS;
+}
+
+/* --------------------------------------------------------------------------- rounds of 16 bits */
+
+template <int32_t I> struct constant_of {
+    SYMM_DEV_IN_CLASS constexpr operator int32_t(void) const
+    {
+        return I;
+    }
+};
+
+/*
+ * Calls f with i as a constant, if it is FIRST, FIRST + STEP, ... below N: arrays with constant
+ * indices stay in registers. A loop over constants is none before compilers unroll it.
+ */
+template <int32_t N, int32_t STEP = 1, int32_t FIRST = 0, typename F>
+SYMM_DEV void with_constant(int32_t i, const F &f)
+{
+    if constexpr (FIRST < N) {
+        if (i == FIRST)
+            f(constant_of<FIRST>());
+        else
+            with_constant<N, STEP, FIRST + STEP>(i, f);
+    }
+}
+
+/* A round's results, with the copy unit's swizzle of 128 bytes, which avoids bank conflicts. */
+struct box {
+    uint16_t at[ROUND_ROWS][PANEL];
 
     SYMM_DEV_IN_CLASS uint16_t *pack(int32_t row, int32_t column)
     {
-        return &at[row][column];
+        return &at[row][column ^ row % 8 * PACK_COLUMNS];
     }
 
-    template <typename Memory> SYMM_DEV_IN_CLASS static store_smem &of(Memory &m, uint32_t warp)
+    /* This thread's pack. */
+    SYMM_DEV_IN_CLASS symm_bits16 pack(void)
     {
-        return reinterpret_cast<store_smem &>(m.warps[warp]);
+        return *reinterpret_cast<const symm_bits16 *>(pack(pack_row(), pack_column()));
     }
 
-    /* This lane has filled its rows. */
-    SYMM_DEV_IN_CLASS void filled(void) const
+    /*
+     * Fills this warp's 16 columns, by the columns of four 8 x 8 matrices. Each thread gives the
+     * address of a row of one matrix.
+     */
+    SYMM_DEV_IN_CLASS void fill(const uint32_t (&words)[4])
     {
+        const int32_t lane = (int32_t)threadIdx.x % 32, row = lane / 16 * 8 + lane % 8,
+                      column = group_thread() / 32 * 16 + lane / 8 % 2 * PACK_COLUMNS;
+
+        stmatrix_x4_transposed(pack(row, column), words);
     }
 };
-static_assert(sizeof(store_smem) <= sizeof(epilogue_smem<WARP_ROWS>), "they share the memory");
+static_assert(sizeof(box) == 2048, "the lines of a box have 128 bytes");
 
-/*
- * Fills 16 columns. The first 16 threads give the addresses of the left half, the others the right.
- */
-template <typename Smem> SYMM_DEV void fill(Smem &to, int32_t column, const uint32_t (&words)[4])
+/* A consumer's boxes, which rounds use by turns. */
+template <int BOXES> struct __align__(1024) round_boxes
 {
-    const int32_t lane = (int32_t)threadIdx.x % 32;
-    stmatrix_x4(to.pack(lane % 16, column + lane / 16 * PACK_COLUMNS), words);
-}
+    box of[BOXES];
+};
 
 /* Whether the epilogue of every product is_plain_scale(). */
 SYMM_DEV bool all_plain_scale(const symm_product_args &a)
@@ -66,37 +131,42 @@ SYMM_DEV bool all_plain_scale(const symm_product_args &a)
 }
 
 /*
- * The results of a tile whose epilogue is_plain_scale(), as 16-bit values in registers. They are
- * stored later, while the next tile is multiplied, in rounds of 64 columns. Initially empty.
+ * A consumer's results of a tile whose epilogue is_plain_scale(), as 16-bit values in registers.
+ * They are stored later, a round at each step of the next tile. All threads of the consumer make
+ * the same calls. Initially empty.
  */
-template <int ACCUMULATORS> struct deferred_store {
+template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
     enum {
         SENDS = false,  /* to slots */
-        PASSES = false, /* stored tiles to followers */
-        COLUMNS = ACCUMULATORS * 2,
-        ROUNDS = (COLUMNS + ROUND_COLUMNS - 1) / ROUND_COLUMNS
+        PASSES = false, /* tiles to followers */
+        ROUNDS_OF_PANEL = ROWS / ROUND_ROWS,
+        FILLED = PANELS * ROUNDS_OF_PANEL,
+        /* Boxes take turns, so it is a multiple of their number: the last rounds may be empty. */
+        ROUNDS = (FILLED + BOXES - 1) / BOXES * BOXES
     };
-    using smem = store_smem;
+    using boxes_of_rounds = round_boxes<BOXES>;
 
-    uint32_t words[ACCUMULATORS / 2] = {};
+    uint32_t words[PANELS][ROWS / 4] = {};
     uint16_t *to = nullptr; /* this thread's first element of D */
     int64_t pitch = 0;
     int32_t rows = 0, columns = 0; /* of the tile, from there on */
+    int32_t round = ROUNDS;        /* the next one */
 
     /* Sets the place of the next results. set: see set_offset(). */
     SYMM_DEV_IN_CLASS void aim(const symm_product_args &a, const tile &t, int64_t set)
     {
         const epilogue end(a, t, set);
-        const int32_t row = warp_row() + lane() / 8, column = lane() % 8 * 8;
+        const int32_t column = consumer() * (PANELS * PANEL) + pack_column();
 
-        to = static_cast<uint16_t *>(end.to.data) + end.to.offset(row, column);
+        to = static_cast<uint16_t *>(end.to.data) + end.to.offset(pack_row(), column);
         pitch = end.to.d.row;
-        rows = end.to.t.rows - row;
+        rows = end.to.t.rows - pack_row();
         columns = end.to.t.columns - column;
+        round = 0;
     }
 
     /* Takes the results: scales the accumulators and rounds them to 16 bits. */
-    SYMM_DEV_IN_CLASS void hold(const float (&d)[ACCUMULATORS], const tile &t,
+    SYMM_DEV_IN_CLASS void hold(const float (&d)[PANELS][ROWS / 2], const tile &t,
                                 const symm_product_args &a)
     {
         if (a.d[t.product].dtype == SYMM_FLOAT16)
@@ -105,120 +175,143 @@ template <int ACCUMULATORS> struct deferred_store {
             narrow<symm_bf16>(d, a.alpha);
     }
 
-    /* Step `step` of the next tile: stores the columns of one round. A warp. */
-    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t, store_smem &s, const symm_wgmma_args &) const
+    /* A step of the next tile: stores a round. */
+    SYMM_DEV_IN_CLASS void put(int32_t, int32_t, boxes_of_rounds &boxes, const symm_wgmma_args &)
     {
-#pragma unroll
-        for (int32_t i = 0; i < ROUNDS; i++) /* constant indices keep the words in registers */
-            if (i == step)
-                put_columns(i * ROUND_COLUMNS, s);
+        if (round < ROUNDS)
+            put_round(boxes);
     }
 
-    /* After that many steps: stores the rest. A warp. */
-    SYMM_DEV_IN_CLASS void put_rest(int32_t steps, store_smem &s, const symm_wgmma_args &) const
+    /* Stores the rest. */
+    SYMM_DEV_IN_CLASS void put_rest(boxes_of_rounds &boxes, const symm_wgmma_args &)
     {
+#pragma unroll 1
+        while (round < ROUNDS)
+            put_round(boxes);
+    }
+
+    /*
+     * Stores all rounds of the last tile together, since nothing is multiplied meanwhile. box_of(i)
+     * is the i-th of as many boxes.
+     */
+    template <typename F> SYMM_DEV_IN_CLASS void put_all(const F &box_of)
+    {
+        if (round > 0)
+            return;      /* there is no tile */
+        consumer_meet(); /* all of its warps have used the stages */
 #pragma unroll
-        for (int32_t i = 0; i < ROUNDS; i++)
-            if (i >= steps)
-                put_columns(i * ROUND_COLUMNS, s);
+        for (int32_t i = 0; i < FILLED; i++)
+            fill_box(box_of(i), i);
+        consumer_meet();
+#pragma unroll
+        for (round = 0; round < FILLED; round++)
+            if (uint16_t *there = place())
+                symm_dev_store_bits(there, box_of(round).pack());
+        round = ROUNDS;
+    }
+
+    /* The first row of round i, and its first column of this consumer's. */
+    SYMM_DEV_IN_CLASS static int32_t row_of_round(int32_t i)
+    {
+        return (i - panel_of_round(i) * ROUNDS_OF_PANEL) * ROUND_ROWS;
+    }
+
+    SYMM_DEV_IN_CLASS static int32_t column_of_round(int32_t i)
+    {
+        return panel_of_round(i) * PANEL;
     }
 
   protected:
-    enum { ROWS_AT_ONCE = 32 / (ROUND_COLUMNS / 8) /* of a warp's store */ };
-
-    SYMM_DEV_IN_CLASS static int32_t lane(void)
+    /* This warp's part of the results of round i, a constant. */
+    SYMM_DEV_IN_CLASS void fill_box(box &x, int32_t i) const
     {
-        return (int32_t)threadIdx.x % 32;
+        const uint32_t(&of)[ROWS / 4] = words[i / ROUNDS_OF_PANEL];
+        const int32_t first = i % ROUNDS_OF_PANEL * 4;
+
+        x.fill({of[first], of[first + 1], of[first + 2], of[first + 3]});
     }
 
-    template <typename Smem> SYMM_DEV_IN_CLASS void fill_columns(int32_t first, Smem &s) const
+    /* The same of N rounds from this one on. The others' parts are there after consumer_meet(). */
+    template <int32_t N>
+    SYMM_DEV_IN_CLASS void fill_rounds(int32_t first, boxes_of_rounds &boxes) const
     {
-        constexpr int32_t BLOCK = 16;
-
-        __syncwarp();
+        with_constant<FILLED, N>(first, [&](auto constant) {
+            constexpr int32_t FIRST = constant;
 #pragma unroll
-        for (int32_t j = first; j < first + ROUND_COLUMNS && j < COLUMNS; j += BLOCK)
-            fill(s, j - first,
-                 {words[j / 4], words[j / 4 + 1], words[j / 4 + 2], words[j / 4 + 3]});
-        s.filled();
-        __syncwarp();
+            for (int32_t i = FIRST; i < FIRST + N && i < FILLED; i++)
+                fill_box(boxes.of[i % BOXES], i);
+        });
     }
 
-    template <typename Smem> SYMM_DEV_IN_CLASS void fill_round(int32_t round, Smem &s) const
+    /* The place of this thread's pack of the round; nullptr: the tile does not have it. */
+    SYMM_DEV_IN_CLASS uint16_t *place(void) const
     {
-#pragma unroll
-        for (int32_t i = 0; i < ROUNDS; i++) /* constant indices, as above */
-            if (i == round)
-                fill_columns(i * ROUND_COLUMNS, s);
-    }
+        const int32_t row = row_of_round(round), column = column_of_round(round);
 
-    /* This thread's pack of the rows from q on. */
-    SYMM_DEV_IN_CLASS static symm_bits16 pack_of(const store_smem &s, int32_t q)
-    {
-        return *reinterpret_cast<const symm_bits16 *>(&s.at[lane() / 8 + q][lane() % 8 * 8]);
+        return row < rows && column < columns ? to + row * pitch + column : nullptr;
     }
 
   private:
-    /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
-    template <typename D> SYMM_DEV_IN_CLASS void narrow(const float (&d)[ACCUMULATORS], float alpha)
+    SYMM_DEV_IN_CLASS static int32_t panel_of_round(int32_t i)
     {
-        if (alpha == 1) {
+        return PANELS > 1 && i >= ROUNDS_OF_PANEL;
+    }
+
+    /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
+    template <typename D>
+    SYMM_DEV_IN_CLASS void narrow(const float (&d)[PANELS][ROWS / 2], float alpha)
+    {
 #pragma unroll
-            for (int32_t i = 0; i < ACCUMULATORS; i += 2)
-                words[i / 2] = symm_detail::narrow2<D>(d[i], d[i + 1]);
-        } else {
+        for (int32_t p = 0; p < PANELS; p++) {
+            if (alpha == 1) {
 #pragma unroll
-            for (int32_t i = 0; i < ACCUMULATORS; i += 2)
-                words[i / 2] = symm_detail::narrow2<D>(alpha * d[i], alpha * d[i + 1]);
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(d[p][i], d[p][i + 1]);
+            } else {
+#pragma unroll
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(alpha * d[p][i], alpha * d[p][i + 1]);
+            }
         }
     }
 
-    SYMM_DEV_IN_CLASS void put_columns(int32_t first, store_smem &s) const
+    SYMM_DEV_IN_CLASS void put_round(boxes_of_rounds &boxes)
     {
-        fill_columns(first, s);
-#pragma unroll
-        for (int32_t q = 0; q < WARP_ROWS; q += this->ROWS_AT_ONCE)
-            if (q < rows && first < columns)
-                symm_dev_store_bits(to + q * pitch + first, pack_of(s, q));
+        fill_rounds<1>(round, boxes);
+        consumer_meet();
+        if (uint16_t *there = place())
+            symm_dev_store_bits(there, boxes.of[round % BOXES].pack());
+        round++;
     }
 };
 
 /*
  * The same for results that cross a link, or several: they are stored during all of the next tile,
- * a few rows for one rank at a time, because the tensor cores stand still while a link is full.
+ * a round for one rank at a time, because the tensor cores stand still while a link is full.
  */
-template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
-    using base = deferred_store<ACCUMULATORS>;
-    enum {
-        SENDS = true,
-        PARTS_OF_ROUND = WARP_ROWS / base::ROWS_AT_ONCE,
-        PARTS = base::ROUNDS * PARTS_OF_ROUND
-    };
+template <int ROWS, int PANELS> struct paced_store : deferred_store<ROWS, PANELS> {
+    using base = deferred_store<ROWS, PANELS>;
+    using base::round, base::ROUNDS;
+    using typename base::boxes_of_rounds;
+    enum { SENDS = true };
 
-    int32_t part = PARTS;
-    int32_t receiver = 0; /* the next ones; receivers count from this rank */
+    int32_t receiver = 0; /* the next one; receivers count from this rank */
 
-    SYMM_DEV_IN_CLASS void aim(const symm_product_args &a, const tile &t, int64_t set)
-    {
-        base::aim(a, t, set);
-        part = receiver = 0;
-    }
-
-    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, store_smem &s,
+    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, boxes_of_rounds &boxes,
                                const symm_wgmma_args &args)
     {
         const int32_t n = receivers(args.product);
 
 #pragma unroll 1
-        while (part < PARTS && (part * n + receiver) * steps <= step * PARTS * n)
-            put_part(n, s, args.product);
+        while (round < ROUNDS && (round * n + receiver) * steps <= step * ROUNDS * n)
+            put_to_receiver(n, boxes, args.product);
     }
 
-    SYMM_DEV_IN_CLASS void put_rest(int32_t, store_smem &s, const symm_wgmma_args &args)
+    SYMM_DEV_IN_CLASS void put_rest(boxes_of_rounds &boxes, const symm_wgmma_args &args)
     {
 #pragma unroll 1
-        while (part < PARTS)
-            put_part(receivers(args.product), s, args.product);
+        while (round < ROUNDS)
+            put_to_receiver(receivers(args.product), boxes, args.product);
     }
 
   private:
@@ -227,45 +320,50 @@ template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
         return a.sink == SYMM_TO_ALL ? a.view.nranks : 1;
     }
 
-    SYMM_DEV_IN_CLASS void put_part(int32_t n, store_smem &s, const symm_product_args &a)
+    SYMM_DEV_IN_CLASS void put_to_receiver(int32_t n, boxes_of_rounds &boxes,
+                                           const symm_product_args &a)
     {
-        const int32_t first = part / PARTS_OF_ROUND * ROUND_COLUMNS,
-                      q = part % PARTS_OF_ROUND * base::ROWS_AT_ONCE;
-
-        if (q == 0 && receiver == 0)
-            this->fill_round(part / PARTS_OF_ROUND, s);
-        if (q < this->rows && first < this->columns) {
-            uint16_t *there = this->to + q * this->pitch + first;
+        if (receiver == 0) {
+            this->template fill_rounds<1>(round, boxes);
+            consumer_meet();
+        }
+        if (uint16_t *there = this->place()) {
             if (a.sink == SYMM_TO_ALL)
-                there = symm_dev_peer(a.view, there, (a.view.rank + receiver) % n);
-            symm_dev_store_bits(there, base::pack_of(s, q));
+                there = symm_dev_peer(a.view, there, symm__rank_after(a.view.rank, receiver, n));
+            symm_dev_store_bits(there, boxes.of[round % 2].pack());
         }
         if (++receiver == n) {
             receiver = 0;
-            part++;
+            round++;
         }
     }
 };
 
-/* Any epilogue: through shared memory in fp32, 32 columns at a time. */
-template <int ACCUMULATORS>
-SYMM_DEV void put_through_smem(const float (&d)[ACCUMULATORS], epilogue_smem<WARP_ROWS> &s,
+/* -------------------------------------------------------------------------------- any epilogue */
+
+/* A consumer's accumulators of a round. */
+using sums_smem = epilogue_smem<ROUND_ROWS, PANEL, 4, WARPGROUP>;
+
+/* Any epilogue: through shared memory in fp32. */
+template <int PANELS, int ACCUMULATORS>
+SYMM_DEV void put_through_smem(const float (&d)[PANELS][ACCUMULATORS], sums_smem &s,
                                const epilogue &end)
 {
-    constexpr int32_t AT_ONCE = SMEM_COLUMNS / 8 * 4;
-    const int32_t lane = (int32_t)threadIdx.x % 32;
+    constexpr int32_t AT_ONCE = ROUND_ROWS / 2, ROUNDS = ACCUMULATORS / AT_ONCE;
 
 #pragma unroll 1
-    for (int32_t column = 0; column < ACCUMULATORS * 2; column += SMEM_COLUMNS) {
-        __syncwarp();
+    for (int32_t round = 0; round < PANELS * ROUNDS; round++) {
+        consumer_meet(); /* the round before has been put */
+        with_constant<PANELS * ROUNDS>(round, [&](auto constant) {
+            constexpr int32_t I = constant;
+            const float *of = &d[I / ROUNDS][I % ROUNDS * AT_ONCE];
 #pragma unroll
-        for (int32_t i = 0; i < ACCUMULATORS; i += 2) /* constant indices, as above */
-            if (i / AT_ONCE == column / SMEM_COLUMNS)
-                *reinterpret_cast<float2 *>(
-                    &s.at[lane / 4 + i / 2 % 2 * 8][i % AT_ONCE / 4 * 8 + lane % 4 * 2]) =
-                    make_float2(d[i], d[i + 1]);
-        __syncwarp();
-        put_smem(s, warp_row(), column, end);
+            for (int32_t i = 0; i < AT_ONCE; i++)
+                s.at[row_of(i)][column_of(i)] = of[i];
+        });
+        consumer_meet();
+        put_smem(s, round % ROUNDS * ROUND_ROWS, (consumer() * PANELS + round / ROUNDS) * PANEL,
+                 end);
     }
 }
 

@@ -115,24 +115,24 @@ for kernel in "$work"/*.entry; do
         ;;
     matmul_wgmma_*)
         case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
-        columns=${name#matmul_wgmma_} columns=${columns%%_*}
+        IFS=_ read -r rows _ cluster _ <<<"${name#matmul_wgmma_}"
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
-        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
+        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${rows}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         tensor=cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes
         for instruction in "$tensor " wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 \
-            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.shared.b16 barrier.cluster.{arrive.relaxed,wait}.aligned fence.mbarrier_init.release.cluster \
+            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 barrier.cluster.{arrive.relaxed,wait}.aligned fence.mbarrier_init.release.cluster \
             elect.sync; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
-        [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: no load for its cluster"
-        [ "$columns" = 64 ] || grep -qF mapa.shared::cluster.u32 "$kernel" || fail "$name: no arrival at its cluster's barriers"
+        [ "$cluster" = 1 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: no load for its cluster"
+        [ "$cluster" = 1 ] || grep -qF mapa.shared::cluster.u32 "$kernel" || fail "$name: no arrival at its cluster's barriers"
         ;;
     matmul_split_*)
         case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
-        columns=${name#matmul_split_*_} columns=${columns%%_*}
+        rows=${name#matmul_split_} rows=${rows%%_*}
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
-        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
+        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${rows}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         for instruction in elect.sync ld.shared::cluster.v4.f32 mapa.shared::cluster.u32 \
             barrier.cluster.{arrive.relaxed,wait.acquire,wait}.aligned fence.mbarrier_init.release.cluster prefetch.tensormap; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
@@ -166,10 +166,9 @@ else
     echo "check_ptx.sh: skipped: HGMMA in the machine code: no cuobjdump with nvdisasm"
 fi
 # A stack of 16 bytes holds a pack whose elements are handled one by one. two_shot and lamport for eight ranks need
-# slightly more registers than there are for eight addresses and packs, and the widest traced product for a time.
+# slightly more registers than there are for eight addresses and packs, and the largest traced products for a time.
 awk '/Function properties/ { name = $NF }
     /bytes stack frame/ && ($1 > 32 || $5 + $9 > 0) && !(name ~ /(two_shot|lamport)_.*_8$/ && $1 <= 64 && $5 <= 128) &&
-        !(name ~ /^matmul_wgmma_.*16$/ && $1 <= 16 && $5 <= 16) && # once a tile, not once a step
         !(name ~ /^matmul_wgmma_.*_traced$/ && $1 <= 64 && $5 <= 80) { print name ": " $0 }
     ' "$work/ptxas.log" >"$work/spills"
 [ ! -s "$work/spills" ] || fail "kernels spill: $(cat "$work/spills")"
@@ -222,9 +221,12 @@ for nbytes in $wgmma_sender $portable_sender; do
     [ $((senders * (nbytes + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] ||
         fail "$senders blocks of matmul_push_free_sms do not fit an SM"
 done
-dynamic=$(($(sed -n 's/.*SYMM_WGMMA_PLAIN_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
-boxes=$(sed -n 's/.*SYMM_WGMMA_BOXES_NBYTES = \([0-9]*\).*/\1/p' "$root/src/matmul/sm90/args.h")
-[ "$dynamic" -gt 0 ] && [ "${boxes:-0}" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
+dynamic_of() { # constant
+    sed -n "s/.*$1 = \([0-9* ]*\).*/\1/p" "$root/src/matmul/sm90/args.h"
+}
+dynamic=$(($(dynamic_of SYMM_WGMMA_PLAIN_SHARED_NBYTES)))
+with_parts=$(($(dynamic_of SYMM_WGMMA_SHARED_NBYTES)))
+[ "$dynamic" -gt 0 ] && [ "$with_parts" -gt "$dynamic" ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
 small=(matmul_{open_round,push,await_rows,close_round,copy_rows}{,_traced})
 for kind in {float16,bfloat16}{,_traced}; do
     case $kind in *_traced) traced=_traced ;; *) traced= ;; esac
@@ -232,14 +234,17 @@ for kind in {float16,bfloat16}{,_traced}; do
     registers_fit matmul_product_$kind 256 "${small[@]}"
     shared_fits 0 matmul_product_$kind "${rounds[@]}"
     shared_exceeds 0 matmul_product_$kind $portable_sender matmul_push_free_sms$traced
-    for columns in 64 128 192 208 224 256; do
-        registers_fit matmul_wgmma_${columns}_$kind 384 "${small[@]}"
-        shared_fits $dynamic matmul_wgmma_${columns}_$kind "${rounds[@]}"
-        registers_fit matmul_wgmma_${columns}_$kind 384 matmul_late_parts
+    for product in "$work"/matmul_wgmma_*_"$kind".entry; do
+        product=$(basename "$product" .entry)
+        threads=384
+        case $product in matmul_wgmma_*_192_*) threads=512 ;; esac
+        registers_fit "$product" $threads "${small[@]}"
+        shared_fits $dynamic "$product" "${rounds[@]}"
+        registers_fit "$product" $threads matmul_late_parts
         for beside in matmul_late_parts "${rounds[@]}"; do # one place beside a product that adds parts
-            shared_fits $((dynamic + boxes)) matmul_wgmma_${columns}_$kind "$beside"
+            shared_fits "$with_parts" "$product" "$beside"
         done
-        shared_exceeds $dynamic matmul_wgmma_${columns}_$kind $wgmma_sender matmul_push_free_sms$traced
+        shared_exceeds $dynamic "$product" $wgmma_sender matmul_push_free_sms$traced
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.log" | grep -o '[0-9]*' | sort -n | tail -1)
@@ -299,7 +304,7 @@ awk '/Function :/ { name = $3 }
     match($0, /HGMMA\.[0-9x]+/) { print name, substr($0, RSTART, RLENGTH) }' "$work/sass" | sort -u >"$work/hgmma"
 for kernel in "$work"/matmul_wgmma_*.entry; do
     name=$(basename "$kernel" .entry)
-    columns=${name#matmul_wgmma_} columns=${columns%%_*}
-    grep -qxF "$name HGMMA.64x${columns}x16" "$work/hgmma" || fail "$name: its machine code has no HGMMA.64x${columns}x16"
+    rows=${name#matmul_wgmma_} rows=${rows%%_*}
+    grep -qxF "$name HGMMA.64x${rows}x16" "$work/hgmma" || fail "$name: its machine code has no HGMMA.64x${rows}x16"
 done
 echo "machine code: HGMMA in all $(wc -l <"$work/hgmma") products for Hopper GPUs"

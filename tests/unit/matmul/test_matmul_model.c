@@ -5,7 +5,8 @@
 #include "reference.h"
 #include "test.h"
 
-enum { NSMS = 132, BLOCKS = NSMS - 1, NSHAPES = 6 };
+#define SHAPE(unused, rows, columns, blocks) +1
+enum { NSMS = 132, BLOCKS = NSMS - 1, NSHAPES = 0 SYMM_WGMMA_SHAPES(SHAPE, ) };
 
 static struct symm_problem problem(int32_t m, int32_t n, int32_t k, int nranks)
 {
@@ -29,16 +30,12 @@ static const struct {
     {2, 3, 2688, 7168, SYMM_STRATEGY_UNFUSED, true},
     {2, 16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
     {2, 150, 704, 3584, SYMM_STRATEGY_UNFUSED, true},
-    {2, 767, 8192, 3072, SYMM_STRATEGY_PIPELINED, true},   /* 65.6 us, unfused 73.4, fused 78.0 */
-    {2, 923, 8192, 12288, SYMM_STRATEGY_PIPELINED, true},  /* 263, 302, 288 */
-    {2, 1737, 10240, 5120, SYMM_STRATEGY_PIPELINED, true}, /* 270, 290, 287 */
-    {2, 4626, 7168, 7168, SYMM_STRATEGY_PIPELINED, true},  /* 755, 801, 807 */
+    {2, 923, 8192, 12288, SYMM_STRATEGY_PIPELINED, true},  /* 263 us, unfused 302, fused 288 */
     {2, 7515, 10752, 3072, SYMM_STRATEGY_PIPELINED, true}, /* 744, 808, 796 */
     {2, 12443, 4096, 6144, SYMM_STRATEGY_PIPELINED, true}, /* 880, 1125, 977 */
     {2, 14761, 4096, 6144, SYMM_STRATEGY_PIPELINED, true}, /* 1054, 1372, 1172 */
     {2, 4096, 1792, 4096, SYMM_STRATEGY_FUSED, true},      /* 107, 145, 98 */
     {2, 16384, 1792, 4096, SYMM_STRATEGY_FUSED, true},     /* 372, 517, 336 */
-    {2, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, true},      /* 372, 450, 337 */
     {2, 8192, 3584, 8192, SYMM_STRATEGY_FUSED, true},      /* 723, 862, 678 */
     {2, 1024, 1792, 4096, SYMM_STRATEGY_FUSED, false},     /* 49.4 us, unfused 49.2 */
     {2, 4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
@@ -71,8 +68,7 @@ static const struct {
     {2, 1, 21760, 8192, SYMM_STRATEGY_UNFUSED, true},     /* 125, 154 */
     {2, 543, 8960, 2560, SYMM_STRATEGY_UNFUSED, true},    /* 53, 67 */
     {2, 511, 3072, 4096, SYMM_STRATEGY_UNFUSED, true},    /* 33.3, 38.4 */
-    {4, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, true},     /* four H100: 350.9 us, pipelined 375.9 */
-    {4, 8192, 3584, 8192, SYMM_STRATEGY_FUSED, true},     /* 685.1, 763.6 */
+    {4, 8192, 3584, 8192, SYMM_STRATEGY_FUSED, true},     /* four H100: 685.1, pipelined 763.6 */
     {4, 16384, 3584, 8192, SYMM_STRATEGY_FUSED, true},    /* 1360, 1495 */
 };
 enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
@@ -99,7 +95,6 @@ static const struct {
     {4096, 1792, 4096, 2},   /* 94; by engine 105 in 1, 94 in 2 or 4, 113 in 8 */
     {8192, 1792, 4096, 1},   /* 181, 171, 177, 180 */
     {16384, 1792, 4096, 1},  /* 377, 332 */
-    {1024, 3584, 8192, 4},   /* 106, 116, 108, 101, 104 */
     {2048, 3584, 8192, 1},   /* 176, 170, 169, 171 */
     {4096, 3584, 8192, 1},   /* 345, 326, 329, 328 */
     {1024, 3072, 49152, 8},  /* 508, 554, 490, 460, 448 */
@@ -121,24 +116,26 @@ TEST_LOOP(model, the_senders_that_were_the_fastest, 0, NSENDERS)
                       senders[_i].pieces);
 }
 
+/* On an H200 GPU, with each shape forced. Behind a row: its time, and the next best one, in us. */
 static const struct {
-    int32_t m, n;
-    int columns;
+    int32_t m, n, k;
+    int rows, columns;
 } shapes[] = {
-    {4096, 1792, 224}, {8192, 1792, 224}, {8192, 3584, 256},
-    {4096, 6656, 256}, {128, 1792, 128}, /* two blocks share tiles of the last wave: 306.7 us
-                                            instead of 307.8 with 208 columns; 10.7 instead of
-                                            15.8 with 64 */
+    {564, 3072, 4096, 144, 128},  /* 28.4, 31.1 */
+    {1280, 3328, 8192, 128, 256}, /* 90.7, 93.9 */
+    {4712, 1664, 2560, 160, 128}, /* 58.9, 60.8 */
+    {12000, 6656, 2048, 128, 256} /* 457, 476 */
 };
 enum { NSHAPES_MEASURED = sizeof shapes / sizeof shapes[0] };
 
 TEST_LOOP(model, the_shape_that_was_the_fastest, 0, NSHAPES_MEASURED)
 {
-    const struct symm_problem p = problem(shapes[_i].m, shapes[_i].n, 4096, 1);
+    const struct symm_problem p = problem(shapes[_i].m, shapes[_i].n, shapes[_i].k, 1);
     const struct symm_matmul_plan plan = {.blocks = BLOCKS};
+    const struct symm_tile_shape *got = &symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)];
 
-    ck_assert_int_eq(symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)].columns,
-                     shapes[_i].columns);
+    ck_assert_int_eq(got->rows, shapes[_i].rows);
+    ck_assert_int_eq(got->columns, shapes[_i].columns);
 }
 
 /* What of all multiprocessors' time the tiles of this shape take. */
@@ -150,7 +147,7 @@ static int64_t time_of(const struct symm_problem *p, const struct symm_tile_shap
     for (int r = 0; r < p->nranks; r++)
         for (int i = 0; i < p->nb; i++)
             for (int row = 0; row < symm__rows_of_rank(p->m, p->nranks, r);
-                 row += 128 * shape->cluster)
+                 row += shape->rows * shape->cluster)
                 tiles += (p->n[i] + shape->columns - 1) / shape->columns;
     return (tiles * p->l + clusters - 1) / clusters * shape->time;
 }
@@ -183,19 +180,18 @@ static const struct {
     int32_t m, n, k;
     bool shares;
 } last_waves[] = {
-    {8196, 2560, 5120, true}, /* 337, 317 */
     {128, 1792, 4096, true},  /* 16.0, 11.1 */
     {512, 3584, 8192, false}, /* 49.3, 61.5 */
     {1024, 1792, 4096, false} /* 26.8, 32.4 */
 };
 
-TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 4)
+TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 3)
 {
     struct symm_problem p = problem(last_waves[_i].m, last_waves[_i].n, last_waves[_i].k, 1);
     const struct symm_matmul_plan plan = {.blocks = BLOCKS};
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)];
-    const uint64_t ntiles = symm__tiles_of_steps(&p, SYMM_TO_D, 0, 1,
-                                                 SYMM_WGMMA_ROWS * shape->cluster, shape->columns),
+    const uint64_t ntiles = symm__tiles_of_steps(&p, SYMM_TO_D, 0, 1, shape->rows * shape->cluster,
+                                                 shape->columns),
                    clusters = BLOCKS / (uint64_t)shape->cluster;
 
     ck_assert(symm__model_shares_k(&p, shape, ntiles, clusters) == last_waves[_i].shares);
@@ -206,7 +202,7 @@ TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 4)
     ck_assert(!symm__model_shares_k(&p, shape, ntiles, clusters));
 }
 
-/* A forced shape is taken, unless tiles are signalled that it has no whole lines for. */
+/* A forced shape is taken. */
 TEST(model, a_shape_can_be_forced)
 {
     const struct symm_problem p = problem(4096, 1792, 4096, 1);
@@ -218,10 +214,8 @@ TEST(model, a_shape_can_be_forced)
         ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 1792).forced_shape, number);
     }
     for (int number = 1; number <= NSHAPES; number++) {
-        struct symm_matmul_plan plan = {.blocks = BLOCKS, .forced_shape = number};
+        const struct symm_matmul_plan plan = {.blocks = BLOCKS, .forced_shape = number};
         ck_assert_int_eq(symm__model_shape(&p, &plan, 0, 1), number - 1);
-        plan.sums = SYMM_SUMS_PARTS;
-        ck_assert_int_eq(symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)].columns % 64, 0);
     }
 }
 
@@ -229,7 +223,7 @@ TEST(model, a_shape_can_be_forced)
 TEST(model, stream_k_shares_what_fits)
 {
     struct symm_problem p = problem(1, 1, 64, 1);
-    const struct symm_tile_shape wide = {256, 2, 276}, narrow = {64, 1, 143};
+    const struct symm_tile_shape wide = {128, 256, 2, 276}, narrow = {128, 64, 1, 143};
 
     p.schedule = SYMM_SCHEDULE_STREAM_K;
     for (uint64_t n = 1; n < 40; n++) {
