@@ -181,10 +181,16 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 
 /* ------------------------------------------------------------------ parts that a product adds */
 
+/* Of tiles that are signalled. */
+static const struct symm_tile_shape *shape_of(const struct symm_collect *c)
+{
+    return &symm__wgmma_shapes[c->plan->shape - 1];
+}
+
 /* Channels, and tiles that may be late: of the owner that has most rows. */
 static uint64_t most_tiles(const struct symm_collect *c)
 {
-    const struct symm_tile_shape *shape = &symm__wgmma_shapes[c->plan->shape];
+    const struct symm_tile_shape *shape = shape_of(c);
 
     return symm__tiles_of_owner(c->problem, has_bands(c) ? SYMM_TO_ALL : c->plan->sink, 0,
                                 shape->rows, shape->columns);
@@ -226,8 +232,6 @@ static bool suits_sums(const struct symm_collect *c, const struct symm_problem *
 void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
                          symm_parts *out)
 {
-    const struct symm_tile_shape *shape = &symm__wgmma_shapes[c->plan->shape];
-
     *out = (symm_parts){.pad = NULL};
     if (c->plan->sums == SYMM_SUMS_COLLECTED)
         return;
@@ -237,10 +241,13 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
     out->state = c->state;
     out->set_nbytes = has_sets(c) ? layout.set_nbytes : 0;
     out->all_own = c->plan->sink == SYMM_TO_ALL || has_bands(c);
-    out->rows = shape->rows;
-    out->columns = shape->columns;
+    if (symm__signals_tiles(c->plan)) {
+        const struct symm_tile_shape *shape = shape_of(c);
+        out->rows = shape->rows;
+        out->columns = shape->columns;
+        out->band_rows = (int32_t)c->plan->band * shape->rows * shape->cluster;
+    }
     out->sums = c->plan->sums;
-    out->band_rows = SYMM_BAND * shape->rows * shape->cluster;
     out->by_switch = is_bound(c, &layout);
     out->beside = can_add && suits_sums(c, p);
     for (int i = 0; i < p->nb; i++) {

@@ -65,7 +65,8 @@ typedef struct symm_tile_order {
     symm_row_split rows;  /* of the ranks whose rows are multiplied: see rows_of_step() */
     int32_t across;       /* tiles of a row of tiles */
     symm_divisor band;    /* tiles of a band */
-    symm_divisor last[2]; /* the height of a step's last band; [1]: of a rank with one more row */
+    symm_divisor height;  /* rows of tiles of a band */
+    symm_divisor last[2]; /* of a step's last band; [1]: of a rank with one more row */
     symm_mixed_order mixed;
 } symm_tile_order;
 

@@ -1,8 +1,7 @@
 /*
  * The work of a block and its order: one step after the other. Shards come in the order of their
- * arrival, so that a block waits as late as possible. Within a step, bands of SYMM_BAND rows of
- * tiles, each through all columns: the tiles of one wave then share rows of A and columns of B in
- * L2.
+ * arrival, so that a block waits as late as possible. Within a step, bands of rows of tiles, each
+ * through all columns: the tiles of one wave then share rows of A and columns of B in L2.
  */
 #ifndef SYMM_MATMUL_SCHEDULE_CUH
 #define SYMM_MATMUL_SCHEDULE_CUH
@@ -92,9 +91,10 @@ template <int ROWS, int COLUMNS> struct schedule {
                        in_batch = index - batch * of_batch,
                        band = symm__divide(in_batch, order.band),
                        in_band = in_batch - band * order.band.divisor;
-        const int32_t top = (int32_t)band * SYMM_BAND, height = min((int32_t)SYMM_BAND, down - top);
-        int32_t column = (int32_t)(height == SYMM_BAND ? in_band / SYMM_BAND
-                                                       : symm__divide(in_band, last_height(s)));
+        const int32_t whole = (int32_t)order.height.divisor, top = (int32_t)band * whole,
+                      height = min(whole, down - top);
+        int32_t column =
+            (int32_t)symm__divide(in_band, height == whole ? order.height : last_height(s));
         const int32_t row = (top + (int32_t)in_band - column * height) * ROWS;
         tile t = {s.shard, (int32_t)batch, row, min((int32_t)ROWS, s.rows - row), 0, 0, 0};
 

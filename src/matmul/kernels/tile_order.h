@@ -4,7 +4,7 @@
 
 #include "args.h"
 
-enum { SYMM_BAND = 8 /* rows of tiles */ };
+enum { SYMM_BAND = 8 /* rows of tiles in a band, at most */ };
 
 /* The owner of a step's rows: the next rank first, this rank last. */
 SYMM_SHARED_FN int32_t symm__owner_of_step(int32_t rank, int32_t nranks, int32_t step)

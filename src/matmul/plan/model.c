@@ -25,7 +25,7 @@ enum {
 #define SHAPE(unused, rows, columns, blocks)                                                       \
     {rows, columns, blocks, TIME_##rows##_##columns##_##blocks},
 const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
-enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
+const int symm__nwgmma_shapes = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0];
 static const struct symm_tile_shape portable_shape = {128, 128, 1, TIME_PORTABLE};
 
 static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
@@ -52,11 +52,11 @@ static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3, cublas_idle
 /* The same of SMs that have no tile, if tiles of 128 x 128 are fewer than the SMs. */
 static const double cublas_fill_waste = 0.6;
 
-/* Tiles of all clusters. */
-static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
-                      const struct symm_tile_shape *shape)
+/* Tiles of steps [first, last), of all clusters. */
+static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int first,
+                      int last, const struct symm_tile_shape *shape)
 {
-    return symm__tiles_of_steps(p, plan->sink, step, step + 1, shape->rows * shape->cluster,
+    return symm__tiles_of_steps(p, plan->sink, first, last, shape->rows * shape->cluster,
                                 shape->columns);
 }
 
@@ -142,20 +142,51 @@ static double chunk_us(const struct symm_matmul_plan *plan, const struct speed *
     return (double)plan->slab_nbytes / plan->chunks / speed->bytes_per_us + speed->chunk_us;
 }
 
+/* The part of a shard's rows above strip `strip`. */
+static double share_above(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                          int strip)
+{
+    const double rows = (double)symm__rows_of_rank(p->m, p->nranks, 0) * p->l;
+
+    return fmin((double)strip * plan->strip_rows / rows, 1);
+}
+
 /*
- * The time at which the last tiles end if the arrival of rows determines it; they take last_us, and
- * a wave of tiles one_us. One wave of a strip's tiles begins with its first piece and ends after
- * its last piece has been multiplied. The other waves follow it.
+ * The end of all tiles from a strip of a shard on, if they begin when the strip has arrived. A tile
+ * without a row of the strips above it is among them.
  */
-static double arrival_us(const struct symm_matmul_plan *plan, int shards, double last_us,
-                         double one_us)
+static double strip_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                       const struct symm_tile_shape *shape, int shard, int strip)
 {
     const struct speed speed = speed_of(plan);
-    const double bytes_us = (double)plan->slab_nbytes / speed.bytes_per_us,
-                 piece_us = chunk_us(plan, &speed);
+    const int strips = (int)(plan->chunks / plan->k_pieces), nshards = p->nranks;
+    const double arrived = strip + 1 < strips ? share_above(p, plan, strip + 1) : 1,
+                 copies = (shard - 1.0) * plan->chunks + (strip + 1.0) * plan->k_pieces,
+                 above =
+                     share_above(p, plan, strip) * (double)tiles(p, plan, shard, shard + 1, shape);
 
-    return speed.begin_us + shards * (bytes_us + speed.chunk_us * plan->chunks) + last_us - one_us +
-           fmax(one_us / plan->k_pieces, one_us - piece_us * (plan->k_pieces - 1));
+    return speed.begin_us + (shard - 1 + arrived) * (double)plan->slab_nbytes / speed.bytes_per_us +
+           copies * speed.chunk_us +
+           tiles_us(p, plan, shape, tiles(p, plan, shard, nshards, shape) - (uint64_t)above);
+}
+
+/*
+ * The end of the last tiles if the arrival of rows determines it. One wave of a strip's tiles
+ * begins with its first piece and ends after its last piece has been multiplied. The other waves
+ * follow it.
+ */
+static double arrival_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                         const struct symm_tile_shape *shape)
+{
+    const struct speed speed = speed_of(plan);
+    const int strips = (int)(plan->chunks / plan->k_pieces);
+    const double one_us = tiles_us(p, plan, shape, 1), piece_us = chunk_us(plan, &speed);
+    double end = 0;
+
+    for (int shard = 1; shard < p->nranks; shard++)
+        for (int strip = 0; strip < strips; strip++)
+            end = fmax(end, strip_us(p, plan, shape, shard, strip));
+    return end - one_us + fmax(one_us / plan->k_pieces, one_us - piece_us * (plan->k_pieces - 1));
 }
 
 /* The arrival of the first piece of other ranks' shards in the first wave; 0: it has none. */
@@ -172,17 +203,14 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
                          const struct symm_tile_shape *shape, int first_step, int last_step)
 {
     const int arriving = plan->chunks ? last_step - 1 : 0;
-    const uint64_t all = symm__tiles_of_steps(p, plan->sink, first_step, last_step,
-                                              shape->rows * shape->cluster, shape->columns);
-    uint64_t last;
+    const double all_us =
+        all_tiles_us(p, plan, shape, tiles(p, plan, first_step, last_step, shape));
 
     if (arriving == 0)
-        return all_tiles_us(p, plan, shape, all);
-    last = symm__ceil_div(tiles(p, plan, last_step - 1, shape), plan->chunks / plan->k_pieces);
-    return fmax(
-        fmax(fused_us, first_us(plan, arriving)) + all_tiles_us(p, plan, shape, all) +
-            arriving * (double)plan->slab_nbytes / product_bytes_per_us,
-        arrival_us(plan, arriving, tiles_us(p, plan, shape, last), tiles_us(p, plan, shape, 1)));
+        return all_us;
+    return fmax(fmax(fused_us, first_us(plan, arriving)) + all_us +
+                    arriving * (double)plan->slab_nbytes / product_bytes_per_us,
+                arrival_us(p, plan, shape));
 }
 
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
@@ -191,9 +219,9 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     double least = INFINITY;
     int best = 0;
 
-    if (plan->forced_shape > 0)
-        return plan->forced_shape - 1;
-    for (int i = 0; i < NSHAPES; i++) {
+    if (plan->shape > 0)
+        return plan->shape - 1;
+    for (int i = 0; i < symm__nwgmma_shapes; i++) {
         const struct symm_tile_shape *shape = &symm__wgmma_shapes[i];
         const double us = product_us(p, plan, shape, first_step, last_step);
         if (us < least) {

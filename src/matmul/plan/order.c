@@ -78,15 +78,15 @@ static symm_mixed_order mixed_order(const struct symm_problem *p, const symm_pro
 }
 
 /* The height of the last band of this many rows. Any number if that band is whole. */
-static symm_divisor last_height(int32_t of_step, int rows)
+static symm_divisor last_height(int32_t of_step, int rows, uint32_t band)
 {
-    const uint32_t height = (uint32_t)symm__ceil_div((uint64_t)of_step, (uint64_t)rows) % SYMM_BAND;
+    const uint32_t height = (uint32_t)symm__ceil_div((uint64_t)of_step, (uint64_t)rows) % band;
 
     return symm__divisor(height ? height : 1);
 }
 
 symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_product_args *args,
-                                 int rows, int columns, uint32_t wave)
+                                 int rows, int columns, uint32_t wave, uint32_t band)
 {
     const symm_row_split split = symm__split_rows(p->m, symm__steps_of(p, args->sink));
     const uint32_t tiles = (uint32_t)across(p, columns);
@@ -94,8 +94,9 @@ symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_produc
     return (symm_tile_order){
         .rows = split,
         .across = (int32_t)tiles,
-        .band = symm__divisor(tiles ? SYMM_BAND * tiles : 1),
-        .last = {last_height(split.least, rows), last_height(split.least + 1, rows)},
+        .band = symm__divisor(tiles ? band * tiles : 1),
+        .height = symm__divisor(band),
+        .last = {last_height(split.least, rows, band), last_height(split.least + 1, rows, band)},
         .mixed = mixed_order(p, args, rows, columns, wave),
     };
 }

@@ -20,10 +20,11 @@ uint64_t symm__tiles_of_steps(const struct symm_problem *p, uint32_t sink, int f
 
 /*
  * The tiles of a launch with these args and tiles of rows x columns, and their order. The device
- * computes `wave` tiles at a time. The order of steps if the launch has the rows of some owners
- * only, or if this rank has no more tiles of its own than a wave.
+ * computes `wave` tiles at a time. A band has `band` rows of tiles. The order of steps if the
+ * launch has the rows of some owners only, or if this rank has no more tiles of its own than a
+ * wave.
  */
 symm_tile_order symm__tile_order(const struct symm_problem *p, const symm_product_args *args,
-                                 int rows, int columns, uint32_t wave);
+                                 int rows, int columns, uint32_t wave, uint32_t band);
 
 #endif

@@ -13,7 +13,6 @@ enum {
     PACK_ELEMENTS = 8,
     TILE_ROWS = 128,
     TILE_COLUMNS = 256,
-    BAND_ROWS = SYMM_BAND * 2 * TILE_ROWS, /* of a cluster's tiles */
     THREADS = 256,
     STRIPS_MAX = 8,     /* each costs a wait at the end of a run */
     K_PIECE_MIN = 1024, /* a tile multiplies that in some 10 us, in which 3 MiB arrive */
@@ -32,13 +31,26 @@ int64_t symm__matmul_ld(int32_t k)
     return (int64_t)symm__round_up((uint64_t)k, PACK_ELEMENTS);
 }
 
-/* Cuts rows into strips of whole tiles, and strips along k into pieces. */
-static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows,
-                uint64_t k_pieces)
+/* Rows of a cluster's tiles. */
+static uint64_t tile_rows(const struct symm_matmul_plan *plan)
 {
-    const uint64_t ld = (uint64_t)plan->ld, strip = symm__min(rows, strip_rows);
+    const struct symm_tile_shape *shape = &symm__wgmma_shapes[plan->shape ? plan->shape - 1 : 0];
 
-    plan->strip_rows = (uint32_t)symm__round_up(strip, TILE_ROWS);
+    return plan->shape ? (uint64_t)shape->rows * (uint64_t)shape->cluster : TILE_ROWS;
+}
+
+/*
+ * Cuts rows into strips, and strips along k into pieces. Tiles of all rows of a band follow each
+ * other, so a strip has whole bands: a tile then waits for no strip but that of its band.
+ */
+static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strips, uint64_t k_pieces)
+{
+    const uint64_t ld = (uint64_t)plan->ld, tile = tile_rows(plan),
+                   down = symm__ceil_div(rows, tile),
+                   bands = symm__ceil_div(symm__ceil_div(down, strips), SYMM_BAND);
+
+    plan->band = (uint32_t)symm__ceil_div(down, strips * bands);
+    plan->strip_rows = (uint32_t)(plan->band * bands * tile);
     plan->k_piece = (uint32_t)symm__round_up(symm__ceil_div(ld, k_pieces), SYMM_WGMMA_DEPTH);
     plan->k_pieces = (uint32_t)symm__ceil_div(ld, plan->k_piece);
     plan->chunks = symm__chunks_of_rows(rows, plan->strip_rows, plan->k_pieces);
@@ -54,53 +66,44 @@ static uint64_t wave_rows(const struct symm_matmul_plan *plan, int64_t columns)
     return symm__max(plan->blocks / across / 2 * 2, 2) * TILE_ROWS;
 }
 
-/*
- * With one piece, a shard is cut into strips. They need not be small, since most of a shard arrives
- * while the shard before it is multiplied. With several pieces, the shard is one strip.
- */
-static struct symm_matmul_plan by_engines(const struct symm_matmul_limits *limits,
-                                          const struct symm_matmul_plan *base, uint64_t rows,
-                                          int64_t columns, uint64_t k_pieces)
+/* A shard goes in strips, or as one strip in pieces. */
+static struct symm_matmul_plan by_engines(const struct symm_matmul_plan *base, uint64_t rows,
+                                          int64_t columns, uint64_t strips, uint64_t k_pieces)
 {
     struct symm_matmul_plan plan = *base;
-    const uint64_t row_nbytes = (uint64_t)plan.ld * ELEMENT_NBYTES,
-                   least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES,
-                   strip = symm__max(symm__ceil_div(rows, STRIPS_MAX),
-                                     symm__ceil_div(least, row_nbytes));
 
     plan.sender = SYMM_SENDER_COPY_ENGINES;
     plan.shards_interleaved = 1;
     if (k_pieces > 1)
         plan.shards_interleaved = (uint32_t)symm__max(wave_rows(&plan, columns) / rows, 1);
-    cut(&plan, rows, k_pieces > 1 ? rows : strip, k_pieces);
+    cut(&plan, rows, strips, k_pieces);
     return plan;
+}
+
+/* The most strips in which copy engines may send a shard: a power of two. */
+static uint64_t most_strips(const struct symm_matmul_limits *limits,
+                            const struct symm_matmul_plan *base)
+{
+    const uint64_t least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES;
+    uint64_t strips = STRIPS_MAX;
+
+    while (strips > 1 && base->slab_nbytes / strips < least)
+        strips /= 2;
+    return strips;
 }
 
 /*
  * Whether copy engines may send a shard in this many pieces; the pitch of a 2D copy is limited. The
  * portable kernel waits for all pieces of a strip, so it gets several only if engine_nbytes is set.
  */
-static bool may_be_cut(const struct symm_matmul_limits *limits, const struct symm_matmul_plan *base,
-                       uint64_t k_pieces)
+static bool may_have_pieces(const struct symm_matmul_limits *limits,
+                            const struct symm_matmul_plan *base, uint64_t k_pieces)
 {
     const uint64_t least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
 
     return (limits->wgmma || limits->engine_nbytes) && k_pieces <= ENGINE_K_PIECES_MAX &&
            (uint64_t)base->ld / k_pieces >= K_PIECE_MIN && base->slab_nbytes / k_pieces >= least &&
            base->ld * ELEMENT_NBYTES <= INT32_MAX;
-}
-
-/*
- * About the rows of one wave of tiles. If a wave is as high as a band of tiles, a strip has whole
- * bands: tiles of all rows of a band follow each other, so they would wait for several strips.
- */
-static uint64_t strip_of_wave(const struct symm_matmul_plan *plan, uint64_t wave, uint64_t rows)
-{
-    const uint64_t least = symm__ceil_div(rows, STRIPS_MAX);
-
-    if (plan->blocks / 2 < SYMM_BAND)
-        return symm__max(wave, least);
-    return symm__max(symm__max(wave / BAND_ROWS, 1) * BAND_ROWS, symm__round_up(least, BAND_ROWS));
 }
 
 /* One wave of the product's blocks multiplies about one strip, or several shards. */
@@ -116,7 +119,7 @@ static struct symm_matmul_plan by_sms(const struct symm_matmul_limits *limits,
     plan.blocks = (uint32_t)limits->nsms > comm_sms ? (uint32_t)limits->nsms - comm_sms : 1;
     wave = wave_rows(&plan, columns);
     plan.shards_interleaved = (uint32_t)symm__max(wave / rows, 1);
-    cut(&plan, rows, strip_of_wave(&plan, wave, rows),
+    cut(&plan, rows, symm__min(symm__ceil_div(rows, wave), STRIPS_MAX),
         symm__max(symm__min((uint64_t)plan.ld / K_PIECE_MIN, K_PIECES_MAX), 1));
     return plan;
 }
@@ -137,22 +140,43 @@ static void consider(struct choice *best, const struct symm_matmul_limits *limit
 }
 
 /*
- * Picks the sender with the lowest estimated time. Ties: copy engines, fewest copies first; then
- * SMs, most of them first.
+ * Considers all senders of rows to tiles of the plan's shape. A setting that asks for copy engines
+ * asks for its strips, too.
+ */
+static void consider_senders(struct choice *best, const struct symm_matmul_limits *limits,
+                             const struct symm_problem *p, int64_t columns,
+                             const struct symm_matmul_plan *base, uint64_t rows)
+{
+    const uint64_t asked = limits->engine_nbytes;
+    const bool engines = base->slab_nbytes >= asked, sms = !asked || !engines;
+    const uint64_t strips = most_strips(limits, base);
+
+    for (uint64_t n = asked ? strips : 1; engines && n <= strips; n *= 2)
+        consider(best, limits, p, columns, by_engines(base, rows, columns, n, 1));
+    for (uint64_t n = 2; engines && may_have_pieces(limits, base, n); n *= 2)
+        consider(best, limits, p, columns, by_engines(base, rows, columns, 1, n));
+    for (int n = limits->nsms / COMM_SMS_SHARE / COMM_SMS_STEP; sms && n >= 0; n--)
+        consider(best, limits, p, columns,
+                 by_sms(limits, base, rows, columns, n ? (uint32_t)n * COMM_SMS_STEP : 1));
+}
+
+/*
+ * Picks the sender and the tile shape with the lowest estimated time. Ties: the first shape; copy
+ * engines, fewest copies first; then SMs, most of them first.
  */
 static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *limits,
                                              const struct symm_problem *p, int64_t columns,
                                              const struct symm_matmul_plan *base, uint64_t rows)
 {
-    const uint64_t asked = limits->engine_nbytes;
-    const bool engines = base->slab_nbytes >= asked, sms = !asked || !engines;
+    struct symm_matmul_plan plan = *base;
     struct choice best = {.us = INFINITY};
+    const bool any = limits->wgmma && limits->shape == 0;
 
-    for (uint64_t n = 1; engines && (n == 1 || may_be_cut(limits, base, n)); n *= 2)
-        consider(&best, limits, p, columns, by_engines(limits, base, rows, columns, n));
-    for (int n = limits->nsms / COMM_SMS_SHARE / COMM_SMS_STEP; sms && n >= 0; n--)
-        consider(&best, limits, p, columns,
-                 by_sms(limits, base, rows, columns, n ? (uint32_t)n * COMM_SMS_STEP : 1));
+    for (int shape = any ? 1 : limits->shape; shape <= (any ? symm__nwgmma_shapes : limits->shape);
+         shape++) {
+        plan.shape = shape;
+        consider_senders(&best, limits, p, columns, &plan, rows);
+    }
     return best.plan;
 }
 
@@ -163,13 +187,15 @@ static struct symm_matmul_plan by_shards(const struct symm_matmul_limits *limits
     struct symm_matmul_plan plan = *fused;
 
     plan.strategy = SYMM_STRATEGY_PIPELINED;
+    plan.shape = limits->shape;
     if (limits->engine_nbytes)
         return plan;
     plan.sender = SYMM_SENDER_COPY_ENGINES;
     plan.shards_interleaved = 1;
     plan.blocks += plan.comm_sms - 1;
     plan.comm_sms = 1;
-    cut(&plan, rows, rows, 1);
+    cut(&plan, rows, 1, 1);
+    plan.band = SYMM_BAND;
     return plan;
 }
 
@@ -224,7 +250,8 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
         .comm_sms = 1,
         .blocks = limits->nsms > 1 ? (uint32_t)limits->nsms - 1 : 1,
         .threads = (uint32_t)symm__min(THREADS, (uint64_t)limits->max_threads),
-        .forced_shape = limits->shape,
+        .band = SYMM_BAND,
+        .shape = limits->shape,
     };
     const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
     struct symm_matmul_plan fused, pipelined;
@@ -339,7 +366,7 @@ static struct symm_matmul_plan by_way(const struct symm_matmul_limits *limits,
     plan.collective = way->strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
     plan.sink = sink_of(p, &plan);
     if (symm__signals_tiles(&plan))
-        plan.shape = symm__model_shape(p, &plan, 0, symm__steps_of(p, plan.sink));
+        plan.shape = 1 + symm__model_shape(p, &plan, 0, symm__steps_of(p, plan.sink));
     return plan;
 }
 

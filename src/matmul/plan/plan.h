@@ -8,10 +8,10 @@
 #include "problem.h"
 
 /*
- * The smallest chunk that copy engines send. A copy and the copy of its counter behind it take 5 us
+ * The smallest strip that copy engines send. A copy and the copy of its counter behind it take 5 us
  * longer than the bytes: the time of 2 MiB.
  */
-#define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)16 << 20)
+#define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)8 << 20)
 /* The same for a chunk that is a piece along k, with which the product can begin. */
 #define SYMM_MATMUL_PIECE_NBYTES ((uint64_t)2 << 20)
 
@@ -46,11 +46,11 @@ struct symm_matmul_plan {
     uint32_t k_piece, k_pieces, chunks;
     uint32_t shards_interleaved; /* shards whose chunks are sent alternately */
     uint32_t blocks, threads;    /* of the product */
+    uint32_t band;               /* of the order of tiles: rows of tiles, of all cluster's tiles */
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
     symm_sums sums;              /* of a product whose results are collected */
-    int shape;        /* of tiles that are signalled: the index of the Hopper kernel's tile shape */
-    int forced_shape; /* of all tiles of that kernel, from 1 on; 0: by estimate */
+    int shape; /* of the Hopper kernel's tiles, from 1 on; 0: by estimate at each launch */
     struct symm_split split;
     int64_t ld; /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;

@@ -17,7 +17,7 @@ symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_pro
 
     symm_product_args all = *args;
 
-    all.order = symm__tile_order(p, args, TILE_ROWS, TILE_COLUMNS, plan->blocks);
+    all.order = symm__tile_order(p, args, TILE_ROWS, TILE_COLUMNS, plan->blocks, plan->band);
     return symm__call_launch_local(call, symm__trace_kernel(kernel, &args->view), plan->blocks,
                                    plan->threads, &all);
 }

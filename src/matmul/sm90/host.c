@@ -275,9 +275,7 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
     const struct symm_driver *drv = call->group->ctx->drv;
-    const int at = symm__signals_tiles(plan)
-                       ? plan->shape
-                       : symm__model_shape(p, plan, args->first_step, args->last_step);
+    const int at = symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
     const uint32_t cluster = (uint32_t)shape->cluster,
                    shared_nbytes = args->parts.beside ? SYMM_WGMMA_SHARED_NBYTES
@@ -289,7 +287,7 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     symm_status st;
 
     all.product.order = symm__tile_order(p, args, shape->rows * shape->cluster, shape->columns,
-                                         plan->blocks / cluster);
+                                         plan->blocks / cluster, plan->band);
     TRY(describe_a(drv, p, (uint32_t)shape->rows, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, shape->cluster, &all));
@@ -344,7 +342,8 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
                            .constant_b = p->constant_b};
     symm_status st;
 
-    all.product.order = symm__tile_order(p, args, shape->rows, shape->columns, blocks / cluster);
+    all.product.order =
+        symm__tile_order(p, args, shape->rows, shape->columns, blocks / cluster, plan->band);
     if (args->parts.sums == SYMM_SUMS_PACKS)
         describe_sums(sums, &all.product);
     TRY(describe_a(drv, p, all.rows_loaded, &all));

@@ -294,8 +294,8 @@ static const struct {
     {9, 8, SYMM_STRATEGY_FUSED, {.of_kernel = 1}},
     {9, 8, SYMM_STRATEGY_PIPELINED, {.of_kernel = 3}},
     {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .of_kernel = 1}},
-    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 8}},
-    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 7, .of_kernel = 3, .copies = 8}},
+    {2400, 2000, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 8}},
+    {2400, 2000, SYMM_STRATEGY_PIPELINED, {.launches = 7, .of_kernel = 3, .copies = 8}},
     {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 4, .pieces = 4}},
 };
 enum { NTRACES = sizeof traces / sizeof traces[0] };
@@ -351,7 +351,8 @@ static void trace_ranks(int nranks, rank_fn fn)
 
 TEST(right, strategies_launch_their_kernels_and_copies)
 {
-    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "1500000", 1);
+    setenv("SYMM_MATMUL_SHAPE", "2", 1); /* all products by one kernel */
     trace_ranks(3, trace_strategies);
 }
 

@@ -210,11 +210,11 @@ TEST(model, a_shape_can_be_forced)
     for (int number = 0; number <= NSHAPES; number++) {
         const struct symm_matmul_limits limits = {
             .nsms = NSMS, .max_threads = 1024, .wgmma = true, .shape = number};
-        ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).forced_shape, number);
-        ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 1792).forced_shape, number);
+        ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).shape, number);
+        ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 1792).shape, number);
     }
     for (int number = 1; number <= NSHAPES; number++) {
-        const struct symm_matmul_plan plan = {.blocks = BLOCKS, .forced_shape = number};
+        const struct symm_matmul_plan plan = {.blocks = BLOCKS, .shape = number};
         ck_assert_int_eq(symm__model_shape(&p, &plan, 0, 1), number - 1);
     }
 }

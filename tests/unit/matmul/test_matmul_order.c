@@ -25,7 +25,7 @@ static symm_mixed_order order_of(const struct symm_problem *p, uint32_t wave)
 {
     const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = p->collect_nranks};
 
-    return symm__tile_order(p, &args, ROWS, COLUMNS, wave).mixed;
+    return symm__tile_order(p, &args, ROWS, COLUMNS, wave, SYMM_BAND).mixed;
 }
 
 static uint32_t tiles_of(const struct symm_problem *p, int rank)
@@ -107,13 +107,13 @@ TEST(order, other_products_are_not_mixed)
     const struct symm_problem p = problem(16384, 4096, 2, 0);
     symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2};
 
-    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
     args.last_step = 1;
-    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
     args = (symm_product_args){.sink = SYMM_TO_ALL, .last_step = 2};
-    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
     args.sink = SYMM_TO_D;
-    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
 }
 
 /* If the product adds parts, and the link has time for a tile while the next one is multiplied. */
@@ -123,11 +123,11 @@ TEST(order, parts_of_a_long_k_are_sent_first)
     symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2, .parts.beside = 1};
 
     p.k = 2559;
-    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
     p.k = 2560;
-    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_eq(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
     args.parts.beside = 0;
-    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64).mixed.share, 0);
+    ck_assert_uint_gt(symm__tile_order(&p, &args, ROWS, COLUMNS, 64, SYMM_BAND).mixed.share, 0);
 }
 
 /* At the ends of the range, beside multiples of the divisor, and anywhere. */
@@ -155,19 +155,21 @@ TEST_LOOP(order, the_host_makes_the_divisions, 0, 100)
     const int nranks = 1 + _i % 8;
     const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = nranks};
     struct symm_problem p = problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, 0);
+    const uint32_t band = 1 + (uint32_t)_i % 9;
     symm_tile_order order;
 
     if (_i % 3 == 0) /* the rank with one more row has one more tile */
         p.m = nranks * ROWS * (1 + _i % 20) + 1;
     p.nb = 1 + _i % 2;
     p.n[1] = 1 + (_i * 15485863) % 700;
-    order = symm__tile_order(&p, &args, ROWS, COLUMNS, 64);
+    order = symm__tile_order(&p, &args, ROWS, COLUMNS, 64, band);
     ck_assert_int_eq(order.across, (p.n[0] + COLUMNS - 1) / COLUMNS +
                                        (p.nb > 1 ? (p.n[1] + COLUMNS - 1) / COLUMNS : 0));
-    ck_assert_uint_eq(order.band.divisor, (uint32_t)(SYMM_BAND * order.across));
+    ck_assert_uint_eq(order.band.divisor, band * (uint32_t)order.across);
+    ck_assert_uint_eq(order.height.divisor, band);
     for (int r = 0; r < nranks; r++) {
         const int32_t rows = symm__rows_of_rank(p.m, nranks, r),
-                      height = (rows + ROWS - 1) / ROWS % SYMM_BAND;
+                      height = (rows + ROWS - 1) / ROWS % (int32_t)band;
         const symm_divisor last = order.last[rows > order.rows.least];
         ck_assert_int_eq(symm__rows_of(order.rows, r), rows);
         ck_assert_int_eq(symm__first_row_of(order.rows, r),
