@@ -46,7 +46,7 @@ struct symm_matmul_plan {
     uint32_t k_piece, k_pieces, chunks;
     uint32_t shards_interleaved; /* shards whose chunks are sent alternately */
     uint32_t blocks, threads;    /* of the product */
-    uint32_t band;               /* of the order of tiles: rows of tiles, of all cluster's tiles */
+    uint32_t band;               /* rows of tiles, or of clusters, in a band */
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
     symm_sums sums;              /* of a product whose results are collected */

@@ -147,7 +147,7 @@ template <int R, int N, int BLOCKS> struct shape : pipeline<R, N, BLOCKS, stages
     enum { FOLLOWED = 4 /* tiles that the producer may be ahead of the followers */ };
 
     /*
-     * passed: all consumers have stored the tile. followed: its signal is sent, and its part
+     * passed: all consumer warps have stored the tile. followed: its signal is sent, and its part
      * is added. drained: all consumer warps have used the last stage. loaded: a box of a part is
      * there.
      */
@@ -156,7 +156,7 @@ template <int R, int N, int BLOCKS> struct shape : pipeline<R, N, BLOCKS, stages
         uint64_t drained, loaded[BOXES];
         uint64_t shown; /* the other block's warps have shown their part of the last tile's k */
         int64_t set;    /* see set_offset() */
-        uint32_t npassed[base::WARPS]; /* tiles */
+        uint32_t npassed[base::WARPS]; /* tiles, of each consumer warp */
         uint32_t runs;                 /* see runs_of() */
     };
 

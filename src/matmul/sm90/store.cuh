@@ -114,7 +114,7 @@ struct box {
 };
 static_assert(sizeof(box) == 2048, "the lines of a box have 128 bytes");
 
-/* A consumer's boxes, which rounds use by turns. */
+/* A consumer's boxes. Round i uses box i modulo their number. */
 template <int BOXES> struct __align__(1024) round_boxes
 {
     box of[BOXES];
