@@ -171,12 +171,10 @@ static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *li
     struct symm_matmul_plan plan = *base;
     struct choice best = {.us = INFINITY};
     const bool any = limits->wgmma && limits->shape == 0;
+    const int last = any ? symm__nwgmma_shapes : limits->shape;
 
-    for (int shape = any ? 1 : limits->shape; shape <= (any ? symm__nwgmma_shapes : limits->shape);
-         shape++) {
-        plan.shape = shape;
+    for (plan.shape = any ? 1 : limits->shape; plan.shape <= last; plan.shape++)
         consider_senders(&best, limits, p, columns, &plan, rows);
-    }
     return best.plan;
 }
 
