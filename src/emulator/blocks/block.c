@@ -24,6 +24,9 @@
 #define SLEEP_MIN_NS 5000l
 #define SLEEP_MAX_NS 100000l
 
+/* Fibers that a thread keeps from one block to the next. */
+#define CARRIERS_KEPT 64u
+
 _Thread_local struct block *emu__this_block;
 
 /* ---- The life of a CUDA thread ---- */
@@ -377,6 +380,20 @@ static void abandon(struct block *b)
     }
 }
 
+/* Leaves the stacks of a large block to other blocks. All fibers are idle. */
+static void shrink(struct block *b)
+{
+    if (b->ncarriers <= CARRIERS_KEPT)
+        return;
+    while (b->ncarriers > CARRIERS_KEPT) {
+        struct carrier *c = b->carriers[--b->ncarriers];
+        emu__fiber_destroy(&c->fiber);
+        free(c);
+    }
+    for (b->nidle = 0; b->nidle < b->ncarriers; b->nidle++)
+        b->idle[b->nidle] = b->carriers[b->nidle];
+}
+
 void emu__block_release(struct block *b)
 {
     if (!b->released)
@@ -400,6 +417,7 @@ void emu__block_run(struct emu_grid *grid, const struct emu_place *place)
             abandon(b);
         else if (b->units)
             b->units->end(b);
+        shrink(b);
     }
     leave_cluster(grid, place);
     emu__running = before;

@@ -4,6 +4,7 @@
  */
 #include "fiber.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -177,17 +178,54 @@ static void begin(struct emu_fiber *fiber)
     begin_tsan(fiber);
 }
 
-bool emu__fiber_create(struct emu_fiber *fiber, unsigned index, void (*run)(void *), void *arg)
+/*
+ * Stacks that no fiber has, each with the next one in its first word. They stay mapped: each is two
+ * of the mappings of which a process may have 65530.
+ */
+static struct {
+    pthread_mutex_t lock;
+    char *first;
+} spare = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char *take_stack(void)
+{
+    pthread_mutex_lock(&spare.lock);
+    char *stack = spare.first;
+    if (stack)
+        memcpy(&spare.first, stack, sizeof spare.first);
+    pthread_mutex_unlock(&spare.lock);
+    return stack;
+}
+
+static void give_stack(char *stack)
+{
+    pthread_mutex_lock(&spare.lock);
+    memcpy(stack, &spare.first, sizeof spare.first);
+    spare.first = stack;
+    pthread_mutex_unlock(&spare.lock);
+}
+
+static char *map_stack(void)
 {
     char *map = mmap(NULL, GUARD_NBYTES + STACK_NBYTES, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
-        return false;
+        return NULL;
     if (mprotect(map + GUARD_NBYTES, STACK_NBYTES, PROT_READ | PROT_WRITE) != 0) {
         munmap(map, GUARD_NBYTES + STACK_NBYTES);
-        return false;
+        return NULL;
     }
-    *fiber = (struct emu_fiber){.stack = map + GUARD_NBYTES,
+    return map + GUARD_NBYTES;
+}
+
+bool emu__fiber_create(struct emu_fiber *fiber, unsigned index, void (*run)(void *), void *arg)
+{
+    char *stack = take_stack();
+    if (!stack)
+        stack = map_stack();
+    if (!stack)
+        return false;
+    *fiber = (struct emu_fiber){.stack = stack,
                                 .stack_nbytes = STACK_NBYTES,
                                 .skew = (index * 7u % 31u) * 64u,
                                 .run = run,
@@ -202,7 +240,7 @@ void emu__fiber_destroy(struct emu_fiber *fiber)
 #ifdef EMU_ASAN
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_nbytes);
 #endif
-    munmap(fiber->stack - GUARD_NBYTES, GUARD_NBYTES + fiber->stack_nbytes);
+    give_stack(fiber->stack);
     fiber->stack = NULL;
 }
 

@@ -20,8 +20,10 @@ struct emu_fiber {
     void *tsan;       /* ThreadSanitizer's */
 };
 
-/* Allocates the stack. run(arg) begins at the first resume and must never return. */
+/* Takes a stack that a fiber has left, or a new one. run(arg) begins at the first resume and must
+ * never return. */
 bool emu__fiber_create(struct emu_fiber *fiber, unsigned index, void (*run)(void *), void *arg);
+/* Leaves the stack to other fibers of the process. */
 void emu__fiber_destroy(struct emu_fiber *fiber);
 
 /* Called outside of fibers: runs the fiber until it suspends itself. */
