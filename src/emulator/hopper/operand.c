@@ -87,13 +87,13 @@ static bool read_pack(const struct block *b, const struct source *x, uint32_t li
 }
 
 /* Element k of line i goes to out[i * line + k * step]. */
-static bool read_operand(const struct block *b, const struct source *x, uint32_t nlines, float *out,
-                         size_t line, size_t step, char *rule)
+static bool read_operand(const struct block *b, const struct source *x, struct emu_lines lines,
+                         float *out, size_t line, size_t step, char *rule)
 {
     const uint32_t across = x->transposed ? PACK_ELEMENTS : 1,
                    along = x->transposed ? 1 : PACK_ELEMENTS;
     float pack[PACK_ELEMENTS];
-    for (uint32_t i = 0; i < nlines; i += across)
+    for (uint32_t i = lines.first; i < lines.first + lines.count; i += across)
         for (uint32_t k = 0; k < EMU_WGMMA_DEPTH; k += along) {
             if (!read_pack(b, x, i, k, pack, rule))
                 return false;
@@ -105,10 +105,11 @@ static bool read_operand(const struct block *b, const struct source *x, uint32_t
 }
 
 bool emu__operands_read(const struct block *b, const struct symm_emulated_wgmma *how,
-                        struct emu_operands *out, char *rule)
+                        struct emu_lines rows, struct emu_operands *out, char *rule)
 {
     const struct source at = {layout_of(how->a), how->a_transposed, how->type},
                         bt = {layout_of(how->b), how->b_transposed, how->type};
-    return read_operand(b, &at, EMU_WGMMA_ROWS, &out->a[0][0], EMU_WGMMA_DEPTH, 1, rule) &&
-           read_operand(b, &bt, how->columns, &out->b[0][0], 1, EMU_WGMMA_COLUMNS, rule);
+    return read_operand(b, &at, rows, &out->a[0][0], EMU_WGMMA_DEPTH, 1, rule) &&
+           read_operand(b, &bt, (struct emu_lines){0, how->columns}, &out->b[0][0], 1,
+                        EMU_WGMMA_COLUMNS, rule);
 }

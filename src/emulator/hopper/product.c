@@ -16,10 +16,10 @@ static void add_products(float *restrict sums, const float *restrict a, const fl
     memcpy(sums, sum, sizeof sum);
 }
 
-void emu__operands_multiply(const struct emu_operands *x, uint32_t columns,
+void emu__operands_multiply(const struct emu_operands *x, struct emu_lines rows, uint32_t columns,
                             float d[EMU_WGMMA_ROWS][EMU_WGMMA_COLUMNS])
 {
-    for (uint32_t i = 0; i < EMU_WGMMA_ROWS; i++)
+    for (uint32_t i = rows.first; i < rows.first + rows.count; i++)
         for (uint32_t j = 0; j < columns; j += AT_ONCE)
             add_products(&d[i][j], x->a[i], &x->b[0][j]);
 }

@@ -1,7 +1,8 @@
 /*
  * Warpgroups: 128 threads that multiply together. Each thread issues its multiplications in order;
- * one is issued when all threads of the group have come to it. Until a wait retires it, the driver
- * keeps its accumulators, and those of the threads are poisoned.
+ * one is issued when all threads of the group have come to it. Each warp's 16 rows of it are then
+ * multiplied apart. Until a wait retires it, the driver keeps its accumulators, and those of the
+ * threads are poisoned.
  */
 #ifndef SYMM_EMULATOR_WARPGROUP_H
 #define SYMM_EMULATOR_WARPGROUP_H
@@ -10,6 +11,7 @@
 #include "operand.h"
 
 enum {
+    EMU_GROUP_WARPS = 4,
     EMU_AHEAD = 32,     /* multiplications of a thread that are not done, at most */
     EMU_COMMITTED = 16, /* groups that no wait has retired, at most */
     EMU_ARRAYS = 4      /* of accumulators of a thread in flight, at most */
@@ -38,7 +40,7 @@ struct emu_warpgroup_thread {
 
 struct emu_warpgroup {
     struct emu_multiplication queue[EMU_AHEAD]; /* number n is in place n % EMU_AHEAD */
-    uint64_t done;                              /* multiplications */
+    uint64_t done[EMU_GROUP_WARPS];             /* multiplications, of each warp's rows */
     struct emu_accumulators *arrays;            /* EMU_ARRAYS */
     struct emu_warpgroup_thread threads[EMU_WARPGROUP];
     /* setmaxnreg */
@@ -54,8 +56,8 @@ struct emu_warpgroup *emu__warpgroup(struct block *b);
 void emu__warpgroups_free(struct emu_hopper *h);
 
 /*
- * In weakly ordered memory: does the next multiplication of a warpgroup. False: all are done to
- * which all threads have come.
+ * In weakly ordered memory: does the next multiplication of a warp. False: all are done to which
+ * all threads of their warpgroup have come.
  */
 bool emu__wgmma_work(struct block *b);
 

@@ -21,6 +21,12 @@ EMU_UNCHECKED static struct emu_warpgroup_thread *self(const struct block *b,
     return &g->threads[b->running->index % EMU_WARPGROUP];
 }
 
+/* The number of a thread's warp in its warpgroup. */
+EMU_UNCHECKED static unsigned warp_of(const struct cuda_thread *t)
+{
+    return t->index % EMU_WARPGROUP / (EMU_WARPGROUP / EMU_GROUP_WARPS);
+}
+
 /* ---- Accumulators ---- */
 
 /* The element of the tile that is accumulator i of a thread. */
@@ -88,36 +94,82 @@ EMU_UNCHECKED static struct emu_accumulators *choose(struct emu_warpgroup *g, un
 
 /* ---- Execution ---- */
 
-/* Does the next multiplication, to which all threads have come. False: a broken rule. */
-EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, char *rule)
+/* Multiplications that are done for all warps. */
+EMU_UNCHECKED static uint64_t all_done(const struct emu_warpgroup *g)
+{
+    uint64_t least = g->done[0];
+    for (int i = 1; i < EMU_GROUP_WARPS; i++)
+        least = g->done[i] < least ? g->done[i] : least;
+    return least;
+}
+
+/* Does a multiplication for some warps. False: a broken rule. */
+EMU_UNCHECKED static bool multiply(struct block *b, struct emu_multiplication *m,
+                                   struct emu_lines rows, char *rule)
 {
     struct emu_operands *operands = emu__hopper(b)->operands;
-    struct emu_multiplication *m = number(g, g->done);
     EMU_UNCHECKED_BEGIN();
-    bool ok = emu__operands_read(b, &m->how, operands, rule);
+    bool ok = emu__operands_read(b, &m->how, rows, operands, rule);
     if (!m->how.add)
-        memset(m->d->tile, 0, sizeof m->d->tile);
+        memset(m->d->tile[rows.first], 0, rows.count * sizeof m->d->tile[0]);
     if (ok)
-        emu__operands_multiply(operands, m->how.columns, m->d->tile);
+        emu__operands_multiply(operands, rows, m->how.columns, m->d->tile);
     EMU_UNCHECKED_END();
-    m->arrived = 0;
-    g->done++;
+    return ok;
+}
+
+EMU_UNCHECKED static void tell(struct block *b)
+{
     emu__cluster_lock(b->cluster);
     emu__cluster_event(b->cluster);
     emu__cluster_unlock(b->cluster);
+}
+
+/* Does the multiplication to which all threads have come, for all warps. False: a broken rule. */
+EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, char *rule)
+{
+    struct emu_multiplication *m = number(g, g->done[0]);
+    const bool ok = multiply(b, m, (struct emu_lines){0, EMU_WGMMA_ROWS}, rule);
+    m->arrived = 0;
+    for (int i = 0; i < EMU_GROUP_WARPS; i++)
+        g->done[i]++;
+    tell(b);
     return ok;
+}
+
+/* Does the next multiplication for a warp. False: a broken rule. */
+EMU_UNCHECKED static bool execute_warp(struct block *b, struct emu_warpgroup *g, unsigned warp,
+                                       char *rule)
+{
+    const uint32_t count = EMU_WGMMA_ROWS / EMU_GROUP_WARPS;
+    struct emu_multiplication *m = number(g, g->done[warp]);
+    const bool ok = multiply(b, m, (struct emu_lines){warp * count, count}, rule);
+    g->done[warp]++;
+    if (all_done(g) == g->done[warp])
+        m->arrived = 0;
+    tell(b);
+    return ok;
+}
+
+/* Whether all threads have come to the warp's next multiplication. */
+EMU_UNCHECKED static bool is_issued(struct emu_warpgroup *g, unsigned warp)
+{
+    return g->done[warp] < all_done(g) + EMU_AHEAD &&
+           number(g, g->done[warp])->arrived == EMU_WARPGROUP;
 }
 
 bool emu__wgmma_work(struct block *b)
 {
     struct emu_hopper *h = emu__hopper(b);
-    unsigned first = h->ngroups ? (unsigned)(emu__draw(&b->random) % h->ngroups) : 0;
+    const unsigned nwarps = h->ngroups * EMU_GROUP_WARPS,
+                   first = nwarps ? (unsigned)(emu__draw(&b->random) % nwarps) : 0;
     char rule[EMU_RULE_NBYTES];
-    for (unsigned i = 0; i < h->ngroups; i++) {
-        struct emu_warpgroup *g = &h->groups[(first + i) % h->ngroups];
-        if (number(g, g->done)->arrived < EMU_WARPGROUP)
+    for (unsigned i = 0; i < nwarps; i++) {
+        const unsigned at = (first + i) % nwarps, warp = at % EMU_GROUP_WARPS;
+        struct emu_warpgroup *g = &h->groups[at / EMU_GROUP_WARPS];
+        if (!is_issued(g, warp))
             continue;
-        if (!execute(b, g, rule))
+        if (!execute_warp(b, g, warp, rule))
             emu__block_fault(b, CUDA_ERROR_ILLEGAL_ADDRESS, rule);
         return true;
     }
@@ -142,14 +194,14 @@ EMU_UNCHECKED static bool has_room(const struct block *b, const struct cuda_thre
 {
     const struct emu_warpgroup *g = t->object;
     (void)b;
-    return t->value < g->done + EMU_AHEAD;
+    return t->value < all_done(g) + EMU_AHEAD;
 }
 
 EMU_UNCHECKED static bool is_done(const struct block *b, const struct cuda_thread *t)
 {
     const struct emu_warpgroup *g = t->object;
     (void)b;
-    return g->done >= t->value;
+    return g->done[warp_of(t)] >= t->value;
 }
 
 EMU_UNCHECKED static void describe(const struct block *b, const struct cuda_thread *t, char *text,
@@ -158,7 +210,7 @@ EMU_UNCHECKED static void describe(const struct block *b, const struct cuda_thre
     const struct emu_warpgroup *g = t->object;
     (void)b;
     snprintf(text, nbytes, "wgmma, to which %u of %u threads of the warpgroup have come",
-             g->queue[g->done % EMU_AHEAD].arrived, EMU_WARPGROUP);
+             g->queue[g->done[warp_of(t)] % EMU_AHEAD].arrived, EMU_WARPGROUP);
 }
 
 /* The accumulators of multiplication n belong to the unit, for this thread too. */

@@ -329,6 +329,71 @@ TEST_LOOP(pipeline, wrong_descriptors_give_wrong_numbers, 0, NPRODUCTS)
         ck_assert_uint_gt(run_product(_i, a, others[n - 1]), 0);
 }
 
+/* ---- Warps in weakly ordered memory ---- */
+
+enum { OVERWRITTEN = 100, WARP_LINES = M / 4 };
+
+static void set_lines(char *shared, uint32_t warp, float x)
+{
+    for (uint32_t e = thread_index() % 32; e < WARP_LINES * DEPTH; e += 32)
+        *(uint16_t *)(void *)(shared + place_of(layout_of_a, warp * WARP_LINES + e / DEPTH,
+                                                e % DEPTH)) = bits_of(x, SYMM_EMULATED_WGMMA_F16);
+}
+
+/* Each warp clears the next one's lines of A when its own product is done. value: they meet. */
+static void overwrite(const struct hopper_args *a)
+{
+    char *shared = dynamic();
+    const uint64_t at = unit->in_shared(shared) / 16;
+    const struct symm_emulated_wgmma how = {
+        .a = a->a + at, .b = a->a + at, .columns = a->columns, .type = SYMM_EMULATED_WGMMA_F16};
+    const uint32_t warp = thread_index() / 32;
+    float d[4];
+
+    for (uint32_t round = 0; round < OVERWRITTEN; round++) {
+        set_lines(shared, warp, 1);
+        unit->fence_async();
+        ops->sync_threads(0);
+        unit->wgmma_fence();
+        unit->wgmma(d, &how);
+        unit->wgmma_commit();
+        unit->wgmma_wait(0);
+        if (a->value)
+            unit->bar_sync(1, GROUP);
+        set_lines(shared, (warp + 1) % 4, 0);
+        for (uint32_t i = 0; i < a->columns / 2; i++)
+            if (d[i] != DEPTH)
+                atomic_fetch_add(a->count, 1);
+        ops->sync_threads(0);
+    }
+}
+
+static unsigned wrong_after_overwriting(uint32_t meet)
+{
+    static atomic_uint wrong;
+    const struct hopper_args a = {.body = overwrite,
+                                  .count = &wrong,
+                                  .a = descriptor_of(layout_of_a),
+                                  .columns = 8,
+                                  .value = meet};
+    atomic_store(&wrong, 0);
+    hopper_works((struct hopper_shape){8, GROUP, 1, 96 << 10}, &a);
+    return atomic_load(&wrong);
+}
+
+TEST_GROUP(weak, 60);
+
+TEST(weak, a_warp_may_be_done_before_the_others)
+{
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_SEED", "3", 1);
+    open_driver();
+    layout_of_a = &products[9].a;
+    ck_assert_uint_eq(wrong_after_overwriting(1), 0);
+    ck_assert_uint_gt(wrong_after_overwriting(0), 0);
+    close_driver();
+}
+
 /* ---- Barriers of some threads ---- */
 
 enum { SYNCS = 50 };
