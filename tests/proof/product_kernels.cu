@@ -45,7 +45,7 @@ template <typename T> SYMM_DEV void do_product_deed(const product_data_args &a)
     uint32_t wrong = 0, looked = 0;
     for (uint32_t e = threadIdx.x; e < (uint32_t)a.l * of_batch; e += blockDim.x) {
         const uint32_t b = e / of_batch, i = e % of_batch / columns, j = e % columns;
-        T *const x = reinterpret_cast<T *>(a.x) + b * a.batch + i * a.row + j;
+        T *const x = reinterpret_cast<T *>(a.x) + b * a.batch + i * a.row + j * a.column;
         if (a.deed == PROOF_SPOIL) {
             symm_dev_store_one(x, of_float<T>(-100));
             continue;

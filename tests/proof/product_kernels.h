@@ -19,7 +19,7 @@ typedef struct product_data_args {
     char *x;
     const uint32_t *salt;
     uint32_t *result;
-    int64_t batch, row; /* strides; columns are one after the other */
+    int64_t batch, row, column; /* strides */
     int32_t l, rows, columns, k;
     uint32_t dtype, deed; /* a proof_deed */
     uint32_t matrix, turn, series;

@@ -3,7 +3,10 @@
  * numbers, with nothing but the runs themselves to keep the ranks together.
  */
 #include "products.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+#include "matmul/kernels/sm90_tiles.h"
 #include "matmul_signals.h"
 #include "product_kernels.h"
 #include "reference.h"
@@ -23,6 +26,7 @@ enum {
     COLLECTED_N_MAX = 24,
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
+    HOPPER_N_MAX = 200,
     HOPPER_COLUMNS_MAX = 1600,
     PACKS_ROWS_MAX = 20,
     LATE_US = 1000,
@@ -58,6 +62,19 @@ static struct matrix lay(char **room, enum product_matrix kind, symm_dtype dtype
     return x;
 }
 
+/* B, of which rows or columns are contiguous. */
+static struct matrix lay_b(char **room, struct draw *draw, symm_dtype dtype, int64_t l, int64_t k,
+                           int64_t columns)
+{
+    struct matrix x = lay(room, PRODUCT_B, dtype, l, k, columns, 0);
+
+    if (draw_below(draw, 2)) {
+        x.t.strides[1] = 1;
+        x.t.strides[2] = k;
+    }
+    return x;
+}
+
 static bool is_sum(const struct product *p)
 {
     return p->kind == SYMM_MATMUL_REDUCE_SCATTER || p->kind == SYMM_MATMUL_ALL_REDUCE;
@@ -78,6 +95,7 @@ static bool deed(struct stage *st, const struct product *p, enum proof_deed deed
                                  .result = st->result,
                                  .batch = x->t.strides[0],
                                  .row = x->t.strides[1],
+                                 .column = x->t.strides[2],
                                  .l = (int32_t)x->t.shape[0],
                                  .rows = (int32_t)x->t.shape[1],
                                  .columns = (int32_t)x->t.shape[2],
@@ -178,6 +196,8 @@ static struct product draw_product(struct stage *st, struct draw *draw, bool str
                   rank = st->self->rank, first = m / n * rank + (rank < m % n ? rank : m % n);
     /* Rows that can be sent from where they are, and others. */
     p.k = pieces * PIECES_K + 1 + (int)draw_below(draw, straddles ? 8 : K_MAX);
+    if (straddles)
+        p.k += 8; /* two strips are large enough for copy engines */
     if (draw_below(draw, 2))
         p.k = (p.k + 7) / 8 * 8;
     const int64_t pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1);
@@ -189,7 +209,7 @@ static struct product draw_product(struct stage *st, struct draw *draw, bool str
     for (int i = 0; i < p.nb; i++) {
         /* Ranks with more columns are later than the others. */
         const int64_t columns = 1 + (draw_below(draw, N_MAX) + rank) % N_MAX;
-        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, columns, 0);
+        p.b[i] = lay_b(&room, draw, dtype, l, p.k, columns);
         p.d[i] = lay(&room, PRODUCT_D, sum, l, m, columns, pad);
         p.b[i].series = p.d[i].series = (uint32_t)(NB_MAX * rank + i);
     }
@@ -250,8 +270,8 @@ static struct collected_extents draw_aligned(const struct stage *st, struct draw
     e.m = nranks + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / e.l));
     e.k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8));
     for (int i = 0; i < NB_MAX; i++)
-        e.n[i] = 8 * nranks * (1 + draw_below(draw, 12));
-    if (draw_below(draw, 3))
+        e.n[i] = 8 * nranks * (1 + draw_below(draw, HOPPER_N_MAX / (8 * nranks)));
+    if (nranks > 2 || draw_below(draw, 3))
         return e;
     /* Many small tiles: threads that follow others from tile to tile may fall behind. */
     e.m = nranks + draw_below(draw, 3);
@@ -281,7 +301,7 @@ static struct product draw_collected(struct stage *st, struct draw *draw, symm_m
                       own = kind == SYMM_MATMUL_ALL_SCATTER
                                 ? first_of(columns, rank + 1, n) - first_of(columns, rank, n)
                                 : columns;
-        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, own, 0);
+        p.b[i] = lay_b(&room, draw, dtype, l, p.k, own);
         p.d[i] = lay(&room, PRODUCT_D, sum, l, end - first, columns, pad);
         p.d[i].first_row = (uint32_t)first;
         p.b[i].series = (uint32_t)(NB_MAX * rank + i);
@@ -306,6 +326,29 @@ bool products_run(struct stage *st, const struct protocol *protocol, struct draw
 
 /* ---- the Hopper kernel ---- */
 
+#define ONE_SHAPE(unused, rows, columns, blocks) +1
+enum { SHAPES = SYMM_WGMMA_SHAPES(ONE_SHAPE, ) };
+
+void products_environment(const struct protocol *p, uint64_t seed)
+{
+    const uint64_t shape = seed % 2 ? 0 : 1 + seed / 2 % SHAPES;
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)shape);
+    setenv("SYMM_MATMUL_SHAPE", text, 1);
+    setenv("SYMM_MATMUL_SPLIT", p->whole_k ? "0" : "1", 1);
+}
+
+/* The same, if the rank may use the Hopper kernel. */
+static bool create_hopper(struct stage *st, const struct protocol *protocol, struct product *p)
+{
+    if (!create(st, protocol, p))
+        return false;
+    if (!p->m->wgmma.usable || p->m->wgmma.splits == protocol->whole_k)
+        stage_fail(st, "the Hopper kernel is not used");
+    return true;
+}
+
 /* Aligned rows of several stages, and columns of each kernel's tiles. */
 static struct product draw_hopper(struct stage *st, struct draw *draw)
 {
@@ -323,7 +366,7 @@ static struct product draw_hopper(struct stage *st, struct draw *draw)
     p.a.first_row = (uint32_t)(m / n * rank + (rank < m % n ? rank : m % n));
     for (int i = 0; i < p.nb; i++) {
         const int64_t columns = widths[(draw_below(draw, 5) + (uint32_t)rank * i) % 5];
-        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, columns, 0);
+        p.b[i] = lay_b(&room, draw, dtype, l, p.k, columns);
         p.d[i] = lay(&room, PRODUCT_D, sum, l, m, columns, 0);
         p.b[i].series = p.d[i].series = (uint32_t)(NB_MAX * rank + i);
     }
@@ -340,9 +383,10 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
     } else {
         e = draw_aligned(st, draw);
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
-        p.rounds += protocol->product == SYMM_MATMUL_ALL_SCATTER ? 0 : 3; /* slots are used again */
+        if (protocol->product != SYMM_MATMUL_ALL_SCATTER && st->self->nranks <= 3)
+            p.rounds += 3; /* slots are used again */
     }
-    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+    return create_hopper(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 
 /* Tiles that are fewer than the clusters' last wave has places for. */
@@ -354,7 +398,7 @@ bool products_stream_k(struct stage *st, const struct protocol *protocol, struct
                                         .n = {136 + 8 * draw_below(draw, 8), 8}};
     struct product p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
 
-    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+    return create_hopper(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 
 bool products_packs(struct stage *st, const struct protocol *protocol, struct draw *draw)
@@ -369,7 +413,7 @@ bool products_packs(struct stage *st, const struct protocol *protocol, struct dr
     e.pad = draw_below(draw, 4) ? 0 : draw_below(draw, 2) ? 1 : st->self->rank % 2;
     p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
     p.rounds += 3; /* slots are used again */
-    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+    return create_hopper(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 
 bool products_bands(struct stage *st, const struct protocol *protocol, struct draw *draw)
@@ -382,7 +426,7 @@ bool products_bands(struct stage *st, const struct protocol *protocol, struct dr
 
     e.pad = draw_below(draw, 4) ? 0 : draw_below(draw, 2) ? 1 : st->self->rank % 2;
     p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
-    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+    return create_hopper(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 
 /* ---- strips that come late ---- */

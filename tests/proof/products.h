@@ -5,6 +5,12 @@
 #include <symm/matmul.h>
 #include "protocols.h"
 
+/*
+ * Before ranks run the protocol: settings of the Hopper kernel. Half of the seeds force the shape
+ * of its tiles.
+ */
+void products_environment(const struct protocol *p, uint64_t seed);
+
 /* Products of random shapes, by the strategy that is the protocol's algo. */
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
 /* The same of data that suit the Hopper kernel. */

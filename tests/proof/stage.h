@@ -20,7 +20,7 @@ enum {
     STAGE_DATA_NBYTES = 8192,    /* of each of three arrays: in, out, a peer's data */
     STAGE_ROOM_NBYTES = 2 << 20, /* of one product's matrices */
     STAGE_THREADS = 64,          /* of a block of the protocols' kernels, at most */
-    STAGE_WIDE = 384             /* of the Hopper kernel's blocks */
+    STAGE_WIDE = 512             /* of the Hopper kernel's blocks */
 };
 
 /* Shared by the ranks of a process. */

@@ -4,17 +4,22 @@
  * their wrap, and start again there with each new group.
  *
  *     test_protocols                                       all of it, as PROOF_SEEDS says
- *     test_protocols RANKS BLOCK FIRST LAST [PROTOCOL...]  these seeds, and how far it comes
+ *     test_protocols RANKS BLOCK FIRST LAST [PROTOCOL...]  these seeds, and how far it comes; a run
+ *                                                          that does not end is killed by SIGALRM
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "protocols.h"
+#include "products.h"
 #include "test.h"
 
-enum { RENEW = 10, ENDS_PART = 6 }; /* one of ENDS_PART seeds runs protocols that end their group */
+enum {
+    RENEW = 10,
+    ENDS_PART = 6,
+    LIMIT_S = 20
+}; /* one of ENDS_PART seeds runs protocols that end their group */
 
 enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 5 };
 
@@ -24,7 +29,8 @@ struct plan {
     struct hall hall;
     uint64_t first, last;
     bool chosen[PROTOCOLS_MAX];
-    uint64_t *runs; /* of each protocol */
+    uint64_t *runs;   /* of each protocol */
+    unsigned limit_s; /* for a run, after which SIGALRM ends the process; 0: none */
 };
 
 static bool is_due(const struct plan *plan, int p, uint64_t seed)
@@ -43,7 +49,8 @@ static void begin_run(struct plan *plan, const struct rank *self, int p, uint64_
         plan->hall.protocol = protocols[p].name;
         plan->hall.seed = seed;
         plan->hall.runs = plan->runs[p]++;
-        setenv("SYMM_MATMUL_SPLIT", protocols[p].whole_k ? "0" : "1", 1);
+        products_environment(&protocols[p], seed);
+        alarm(plan->limit_s);
         plan->hall.set_seed(seed * PROTOCOLS_MAX + (uint64_t)p);
     }
     pthread_barrier_wait(&plan->hall.meet);
@@ -99,7 +106,7 @@ TEST_GROUP(blocks_1, 300);
 TEST_GROUP(blocks_3, 300);
 TEST_GROUP(blocks_32, 300);
 TEST_GROUP(blocks_64, 300);
-TEST_GROUP(blocks_384, 300);
+TEST_GROUP(blocks_512, 300);
 
 TEST_BODY(every_protocol_is_right)
 {
@@ -119,7 +126,7 @@ TEST_ADD(blocks_1, every_protocol_is_right, 0, WORLDS);
 TEST_ADD(blocks_3, every_protocol_is_right, 1 * WORLDS, 2 * WORLDS);
 TEST_ADD(blocks_32, every_protocol_is_right, 2 * WORLDS, 3 * WORLDS);
 TEST_ADD(blocks_64, every_protocol_is_right, 3 * WORLDS, 4 * WORLDS);
-TEST_ADD(blocks_384, every_protocol_is_right, 4 * WORLDS, 5 * WORLDS);
+TEST_ADD(blocks_512, every_protocol_is_right, 4 * WORLDS, 5 * WORLDS);
 
 static void print_counts(void)
 {
@@ -165,8 +172,10 @@ static void run_ranks(struct plan *plan, int nranks)
 static int run_plan(int argc, char **argv)
 {
     uint64_t runs[PROTOCOLS_MAX] = {0};
-    struct plan plan = {
-        .first = strtoull(argv[3], NULL, 0), .last = strtoull(argv[4], NULL, 0), .runs = runs};
+    struct plan plan = {.first = strtoull(argv[3], NULL, 0),
+                        .last = strtoull(argv[4], NULL, 0),
+                        .runs = runs,
+                        .limit_s = LIMIT_S};
     for (int i = 5; i < argc; i++) {
         const int p = protocols_find(argv[i]);
         if (p < 0) {
