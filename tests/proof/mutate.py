@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -206,23 +207,30 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
            "all_gather_copy_engine", "broadcast_low_latency", "broadcast_one_shot",
            "broadcast_multimem", "broadcast_copy_engine", "stream_signal", "stream_barrier"]
 
-# The protocols of the Hopper kernel, and their worlds.
-WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
-# Files and functions of parts that a product adds.
-PARTS = ["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
-         "collect_parts"]
-# The same of packs, which only fused all-reduces of few rows have.
-PACKS = ["sum_packs.cuh", "collect_packs", "put_sums"]
-BANDS_WORLDS = [(3, 384, 40), (4, 384, 60), (3, 384, 100)]  # two ranks have parts instead
-PAIR_WORLDS = [(2, 384, 20), (2, 384, 100)]  # only two ranks have parts
-WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
-# (ranks, threads of a block, seeds), tried one after the other.
+# (ranks, threads of a block, seeds), tried one after the other: of the Hopper kernel.
+WIDE_WORLDS = [(2, 512, 20), (3, 512, 40), (2, 512, 100)]
+PAIR_WORLDS = [(2, 512, 20), (2, 512, 100)]  # only two ranks have parts
+BANDS_WORLDS = [(3, 512, 40), (4, 512, 60), (3, 512, 100)]  # two ranks have parts instead
+# Its files and functions, with the worlds and protocols that find their mutations. The first match.
+WIDE = [
+    # Parts that a product adds.
+    (["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts",
+      "collect_late_parts", "collect_parts"],
+     PAIR_WORLDS, ["hopper_reduce_scatter", "hopper_all_reduce"]),
+    # Packs, which only fused all-reduces of few rows have.
+    (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
+    (["shared_k.cuh"], WIDE_WORLDS, ["hopper_stream_k"]),
+    (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),
+    (["put_to_receiver"], WIDE_WORLDS, ["hopper_all_scatter", "hopper_reduce_scatter"]),
+    (["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh"],
+     WIDE_WORLDS, ["hopper_fused", "hopper_pipelined", "hopper_unfused"]),
+]
+# The same of all other protocols.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
 EVERYTHING = [(3, 32, 12), (4, 3, 12)]
 # Some mutations are found in one run of fifty, and threads meet at random: a survivor is tried again.
 ATTEMPTS = 3
-BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6), (3, 384, 6)]
-LIMIT_S, WIDE_LIMIT_S = 40, 200
+BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6), (3, 512, 6)]
 
 
 def redundant(source):
@@ -369,13 +377,11 @@ def attempt(program, number, ranks, block, seeds, protocols):
     environment = {**os.environ, "PROOF_MUTANT": str(number), "SYMM_TIMEOUT_MS": "2000",
                    "SYMM_EMULATED_LEAKS": "off"}
     command = [program, str(ranks), str(block), "0", str(seeds), *protocols]
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                              timeout=WIDE_LIMIT_S if block == 384 else LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return f"{' '.join(protocols) or 'some protocol'}, which does not end"
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
+    if done.returncode == -signal.SIGALRM:
+        return f"{' '.join(protocols) or 'some protocol'}, of which a run does not end"
     failed = re.search(r"# failed: (\w+) after (\d+) runs", done.stdout)
     if failed:
         return f"{failed.group(1)} after {failed.group(2)} runs"
@@ -391,17 +397,9 @@ def judge_in(worlds, program, number, protocols):
 
 
 def judge(program, number, site):
-    if site["file"] in PARTS or site["function"] in PARTS:
-        return judge_in(PAIR_WORLDS * ATTEMPTS, program, number,
-                        ["hopper_reduce_scatter", "hopper_all_reduce"])
-    if site["file"] in PACKS or site["function"] in PACKS:
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_packs"])
-    if site["file"] == "shared_k.cuh":
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_stream_k"])
-    if site["file"] == "sum_bands.cuh":
-        return judge_in(BANDS_WORLDS * ATTEMPTS, program, number, ["hopper_bands"])
-    if site["file"] in PIPELINE:
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
+    for names, worlds, protocols in WIDE:
+        if site["file"] in names or site["function"] in names:
+            return judge_in(worlds * ATTEMPTS, program, number, protocols)
     inline = site["file"] in INLINE
     first = (FIRST.get(f"{site['file']} {site['function']}") or
              FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
