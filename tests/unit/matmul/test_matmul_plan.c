@@ -272,19 +272,20 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
 
     p.kind = SYMM_MATMUL_ALL_REDUCE;
     p.collect_nranks = 4;
-    p.n[0] = 4096;
     p.partial[0] = SYMM_BFLOAT16;
     p.d[0].matrix.dtype = SYMM_BFLOAT16;
-    for (p.m = 1; p.m < 300; p.m++) {
-        plan = symm__matmul_plan_collected(&limits, &p, p.n[0]);
-        if (plan.sums != SYMM_SUMS_PACKS)
-            break;
-        ck_assert(plan.sink == SYMM_TO_D && !plan.collective);
-        ck_assert_uint_le(symm__model_split_tiles(&p, &symm__split_shapes[plan.split.shape]) *
-                              (uint64_t)plan.split.k_parts,
-                          128);
-    }
-    ck_assert_int_gt(p.m, 64);
+    for (p.n[0] = 512; p.n[0] <= 32768; p.n[0] *= 2)
+        for (p.m = 1; p.m < 300; p.m++) {
+            plan = symm__matmul_plan_collected(&limits, &p, p.n[0]);
+            ck_assert(plan.sums == SYMM_SUMS_PACKS || p.m > 64 || p.n[0] > 4096);
+            if (plan.sums != SYMM_SUMS_PACKS)
+                break;
+            ck_assert(plan.sink == SYMM_TO_D && !plan.collective);
+            ck_assert_uint_le(symm__model_split_tiles(&p, &symm__split_shapes[plan.split.shape]) *
+                                  (uint64_t)plan.split.k_parts,
+                              128);
+        }
+    p.n[0] = 4096;
     p.m = 16;
     limits.split = false;
     ck_assert(!has_packs(&limits, &p));
