@@ -21,6 +21,58 @@ SYMM_DEV typename Store::boxes_of_rounds &boxes_of(Memory &m)
         return m.consumers[consumer()].results;
 }
 
+/* Passes the tile before, when all of its results are stored. */
+template <typename S, typename Store>
+SYMM_DEV void pass_if_stored(Store &results, typename S::barriers &bars)
+{
+    if constexpr (Store::PASSES)
+        if (results.is_done())
+            pass_tile<S>(bars);
+}
+
+/* Stores the rest of the tile before. */
+template <typename S, typename Store>
+SYMM_DEV void put_rest(const symm_wgmma_args &args, Store &results,
+                       typename Store::boxes_of_rounds &boxes, typename S::barriers &bars)
+{
+    results.put_rest(boxes, args);
+    pass_if_stored<S>(results, bars);
+}
+
+/* Takes a tile's results, to store them later, or stores them. */
+template <typename S, bool DEFER, typename Store>
+SYMM_DEV void end_tile(const symm_wgmma_args &args, const work &w,
+                       const typename S::accumulators &d, Store &results, typename S::memory &m,
+                       const typename S::barriers &bars)
+{
+    const symm_product_args &a = args.product;
+
+    if (DEFER)
+        results.hold(d, w.t, a);
+    else
+        put_through_smem(d, m.consumers[consumer()].sums, epilogue(a, results_of(w), bars.set));
+}
+
+/*
+ * A tile whose k the cluster's blocks share. Apart from other tiles: if a branch of their loop
+ * changed accumulators, nvcc would serialize all of wgmma. The tile before is stored first, since
+ * the registers are needed.
+ */
+template <typename S, typename T, bool DEFER, typename Store>
+SYMM_DEV void consume_shared(const symm_wgmma_args &args, const work &w, Store &results,
+                             typename Store::boxes_of_rounds &boxes, typename S::memory &m,
+                             typename S::barriers &bars, typename S::ring &at)
+{
+    typename S::accumulators d;
+
+    if (DEFER) {
+        put_rest<S>(args, results, boxes, bars);
+        results.aim(args.product, results_of(w), Store::SENDS ? bars.set : 0);
+    }
+    multiply_shared<S, T>(args, w, m, bars, at, d);
+    end_tile<S, DEFER>(args, w, d, results, m, bars);
+}
+
 /*
  * DEFER: all epilogues are is_plain_scale(), and a tile is stored by `Store` while the next one is
  * multiplied. The tensor cores are idle between the last step of a tile and the first one of the
@@ -30,43 +82,28 @@ template <typename S, typename T, bool DEFER, typename Store = deferred_store<S:
 SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)
 {
-    constexpr bool SENDS = !DEFER || Store::SENDS, PASSES = DEFER && Store::PASSES;
-    const symm_product_args &a = args.product;
     typename S::block_schedule todo(args);
     typename S::ring at;
     typename Store::boxes_of_rounds &boxes = boxes_of<Store>(m);
     Store results;
     work next;
-    const auto pass = [&] {
-        if constexpr (PASSES)
-            if (results.is_done())
-                pass_tile<S>(bars);
-    };
     bool more = todo.next_whole(&next);
-    const auto end_tile = [&](const work &w, const typename S::accumulators &d) {
-        if (DEFER)
-            results.hold(d, w.t, a);
-        else
-            put_through_smem(d, m.consumers[consumer()].sums, epilogue(a, results_of(w), bars.set));
-    };
 
     while (more && !todo.was_shared()) {
         const work w = next;
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
-            if (DEFER) {
-                results.put(step, steps, boxes, args);
-                pass();
-            }
+            if (!DEFER)
+                return;
+            results.put(step, steps, boxes, args);
+            pass_if_stored<S>(results, bars);
         };
         const auto at_last = [&] {
             if (DEFER) {
-                results.put_rest(boxes, args);
-                pass();
+                put_rest<S>(args, results, boxes, bars);
+                results.aim(args.product, w.t, Store::SENDS ? bars.set : 0);
             }
-            if (DEFER)
-                results.aim(a, w.t, SENDS ? bars.set : 0);
             more = todo.next_whole(&next);
         };
         typename S::accumulators d;
@@ -74,33 +111,19 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
-        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
-        end_tile(w, d);
+        trace_tile(args.product, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
+        end_tile<S, DEFER>(args, w, d, results, m, bars);
     }
-    /*
-     * Apart: if a branch of the loop changed accumulators, nvcc would serialize all of wgmma. The
-     * tile before is stored first, since the registers are needed.
-     */
     const bool shared = todo.was_shared() && todo.again_shared(&next);
-    if (shared) {
-        typename S::accumulators d;
-        if (DEFER) {
-            results.put_rest(boxes, args);
-            pass();
-            results.aim(a, results_of(next), SENDS ? bars.set : 0);
-        }
-        multiply_shared<S, T>(args, next, m, bars, at, d);
-        end_tile(next, d);
-    }
-    if (PASSES)
+    if (shared)
+        consume_shared<S, T, DEFER>(args, next, results, boxes, m, bars, at);
+    if (DEFER && Store::PASSES)
         arrive_warp(&bars.drained);
     if constexpr (DEFER && !Store::SENDS)
         if (!shared) /* another block reads its stages */
             results.put_all([&](int32_t i) -> box & { return S::used_box(m.stages, i); });
-    if (DEFER) {
-        results.put_rest(boxes, args);
-        pass();
-    }
+    if (DEFER)
+        put_rest<S>(args, results, boxes, bars);
 }
 
 /* The consumers. Results of a product that adds parts are plain: the host sees to it. */
