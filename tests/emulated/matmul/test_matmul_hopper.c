@@ -100,6 +100,43 @@ TEST(hopper_kernel, the_portable_kernel_on_request)
     trace_end();
 }
 
+/* Every second rank has the portable kernel. The other ranks' settings ask for different tiles. */
+static void run_unlike_ranks(struct rank *self, void *plan)
+{
+    setenv("SYMM_MATMUL_WGMMA", self->rank % 2 ? "0" : "1", 1);
+    matmul_force_shape(self->rank);
+    matmul_run_plan(self, plan);
+}
+
+/* Strips end with tiles of one kernel: tiles of the other one have rows of several strips. */
+TEST_LOOP(hopper_kernel, ranks_may_have_different_kernels, 0, 8)
+{
+    static const symm_matmul_kind kinds[] = {SYMM_ALL_GATHER_MATMUL, SYMM_MATMUL_REDUCE_SCATTER,
+                                             SYMM_MATMUL_ALL_REDUCE, SYMM_MATMUL_ALL_SCATTER};
+    const struct matmul_case c = {.kind = kinds[_i % 4],
+                                  .in = SYMM_BFLOAT16,
+                                  .out = SYMM_BFLOAT16,
+                                  .m = 1200 + 61 * _i,
+                                  .k = 136,
+                                  .l = 1,
+                                  .nb = 1,
+                                  .n = {192},
+                                  .contiguous = true,
+                                  .layout = (uint64_t)_i};
+
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer these shapes take minutes");
+    setenv("SYMM_MATMUL_ENGINE_BYTES", _i / 4 ? "4G" : "16K", 1);
+    trace_begin();
+    ranks_run_ok(2 + _i % 3, RANKS_AS_PROCESSES, run_unlike_ranks,
+                 &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
+    if (c.kind == SYMM_ALL_GATHER_MATMUL) { /* collectives have kernels of as many threads */
+        ck_assert_int_gt(matmul_hopper_launches(0), 0);
+        ck_assert_int_eq(matmul_hopper_launches(1), 0);
+    }
+    trace_end();
+}
+
 /* Each kernel that splits k, on one rank and behind an all-gather. */
 TEST_LOOP(hopper_kernel, k_of_few_rows_is_split, 0, 8)
 {
