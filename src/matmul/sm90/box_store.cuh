@@ -12,15 +12,14 @@ namespace sm90
 {
 
 /*
- * A deferred_store of parts of sums. The copy unit stores boxes, also across a link, while the
+ * Stores held parts of sums later. The copy unit stores boxes, also across a link, while the
  * consumer goes on: in D if this rank owns the tile, and in the slot on the other rank if that one
  * does. All boxes are filled together in a step of the next tile and stored in the step after it,
  * so that no step takes longer than a multiplication. They are filled again as late as possible,
  * since a box takes some us on a link. At the end the consumer waits for the last stores.
  */
-template <int ROWS, int PANELS, int BOXES>
-struct boxed_store : deferred_store<ROWS, PANELS, BOXES> {
-    using base = deferred_store<ROWS, PANELS, BOXES>;
+template <int ROWS, int PANELS, int BOXES> struct boxed_store : held_results<ROWS, PANELS, BOXES> {
+    using base = held_results<ROWS, PANELS, BOXES>;
     using base::FILLED, base::ROUNDS;
     using typename base::boxes_of_rounds;
     static_assert(BOXES == WARPGROUP / 32, "each is stored by a warp");

@@ -132,13 +132,10 @@ SYMM_DEV bool all_plain_scale(const symm_product_args &a)
 
 /*
  * A consumer's results of a tile whose epilogue is_plain_scale(), as 16-bit values in registers.
- * They are stored later, a round at each step of the next tile. All threads of the consumer make
- * the same calls. Initially empty.
+ * They go through boxes, a round each.
  */
-template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
+template <int ROWS, int PANELS, int BOXES> struct held_results {
     enum {
-        SENDS = false,  /* to slots */
-        PASSES = false, /* tiles to followers */
         ROUNDS_OF_PANEL = ROWS / ROUND_ROWS,
         FILLED = PANELS * ROUNDS_OF_PANEL,
         /* Boxes take turns, so it is a multiple of their number: the last rounds may be empty. */
@@ -147,6 +144,84 @@ template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
     using boxes_of_rounds = round_boxes<BOXES>;
 
     uint32_t words[PANELS][ROWS / 4] = {};
+
+    /* Takes the results: scales the accumulators and rounds them to 16 bits. */
+    SYMM_DEV_IN_CLASS void hold(const float (&d)[PANELS][ROWS / 2], const tile &t,
+                                const symm_product_args &a)
+    {
+        if (a.d[t.product].dtype == SYMM_FLOAT16)
+            narrow<symm_f16>(d, a.alpha);
+        else
+            narrow<symm_bf16>(d, a.alpha);
+    }
+
+    /* The first row of round i, and its first column of this consumer's. */
+    SYMM_DEV_IN_CLASS static int32_t row_of_round(int32_t i)
+    {
+        return (i - panel_of_round(i) * ROUNDS_OF_PANEL) * ROUND_ROWS;
+    }
+
+    SYMM_DEV_IN_CLASS static int32_t column_of_round(int32_t i)
+    {
+        return panel_of_round(i) * PANEL;
+    }
+
+    /* This warp's part of the results of round i, a constant. */
+    SYMM_DEV_IN_CLASS void fill_box(box &x, int32_t i) const
+    {
+        const uint32_t(&of)[ROWS / 4] = words[i / ROUNDS_OF_PANEL];
+        const int32_t first = i % ROUNDS_OF_PANEL * 4;
+
+        x.fill({of[first], of[first + 1], of[first + 2], of[first + 3]});
+    }
+
+    /* The same of N rounds from this one on. The others' parts are there after consumer_meet(). */
+    template <int32_t N>
+    SYMM_DEV_IN_CLASS void fill_rounds(int32_t first, boxes_of_rounds &boxes) const
+    {
+        with_constant<FILLED, N>(first, [&](auto constant) {
+            constexpr int32_t FIRST = constant;
+#pragma unroll
+            for (int32_t i = FIRST; i < FIRST + N && i < FILLED; i++)
+                fill_box(boxes.of[i % BOXES], i);
+        });
+    }
+
+  private:
+    SYMM_DEV_IN_CLASS static int32_t panel_of_round(int32_t i)
+    {
+        return PANELS > 1 && i >= ROUNDS_OF_PANEL;
+    }
+
+    /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
+    template <typename D>
+    SYMM_DEV_IN_CLASS void narrow(const float (&d)[PANELS][ROWS / 2], float alpha)
+    {
+#pragma unroll
+        for (int32_t p = 0; p < PANELS; p++) {
+            if (alpha == 1) {
+#pragma unroll
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(d[p][i], d[p][i + 1]);
+            } else {
+#pragma unroll
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(alpha * d[p][i], alpha * d[p][i + 1]);
+            }
+        }
+    }
+};
+
+/*
+ * Stores held results later, a round at each step of the next tile. All threads of the consumer
+ * make the same calls. Initially empty.
+ */
+template <int ROWS, int PANELS> struct deferred_store : held_results<ROWS, PANELS, 2> {
+    using base = held_results<ROWS, PANELS, 2>;
+    using base::FILLED, base::ROUNDS;
+    using typename base::boxes_of_rounds;
+    enum { SENDS = false /* to slots */, PASSES = false /* tiles to followers */ };
+
     uint16_t *to = nullptr; /* this thread's first element of D */
     int64_t pitch = 0;
     int32_t rows = 0, columns = 0; /* of the tile, from there on */
@@ -163,16 +238,6 @@ template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
         rows = end.to.t.rows - pack_row();
         columns = end.to.t.columns - column;
         round = 0;
-    }
-
-    /* Takes the results: scales the accumulators and rounds them to 16 bits. */
-    SYMM_DEV_IN_CLASS void hold(const float (&d)[PANELS][ROWS / 2], const tile &t,
-                                const symm_product_args &a)
-    {
-        if (a.d[t.product].dtype == SYMM_FLOAT16)
-            narrow<symm_f16>(d, a.alpha);
-        else
-            narrow<symm_bf16>(d, a.alpha);
     }
 
     /* A step of the next tile: stores a round. */
@@ -201,7 +266,7 @@ template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
         consumer_meet(); /* all of its warps have used the stages */
 #pragma unroll
         for (int32_t i = 0; i < FILLED; i++)
-            fill_box(box_of(i), i);
+            this->fill_box(box_of(i), i);
         consumer_meet();
 #pragma unroll
         for (round = 0; round < FILLED; round++)
@@ -210,77 +275,22 @@ template <int ROWS, int PANELS, int BOXES = 2> struct deferred_store {
         round = ROUNDS;
     }
 
-    /* The first row of round i, and its first column of this consumer's. */
-    SYMM_DEV_IN_CLASS static int32_t row_of_round(int32_t i)
-    {
-        return (i - panel_of_round(i) * ROUNDS_OF_PANEL) * ROUND_ROWS;
-    }
-
-    SYMM_DEV_IN_CLASS static int32_t column_of_round(int32_t i)
-    {
-        return panel_of_round(i) * PANEL;
-    }
-
   protected:
-    /* This warp's part of the results of round i, a constant. */
-    SYMM_DEV_IN_CLASS void fill_box(box &x, int32_t i) const
-    {
-        const uint32_t(&of)[ROWS / 4] = words[i / ROUNDS_OF_PANEL];
-        const int32_t first = i % ROUNDS_OF_PANEL * 4;
-
-        x.fill({of[first], of[first + 1], of[first + 2], of[first + 3]});
-    }
-
-    /* The same of N rounds from this one on. The others' parts are there after consumer_meet(). */
-    template <int32_t N>
-    SYMM_DEV_IN_CLASS void fill_rounds(int32_t first, boxes_of_rounds &boxes) const
-    {
-        with_constant<FILLED, N>(first, [&](auto constant) {
-            constexpr int32_t FIRST = constant;
-#pragma unroll
-            for (int32_t i = FIRST; i < FIRST + N && i < FILLED; i++)
-                fill_box(boxes.of[i % BOXES], i);
-        });
-    }
-
     /* The place of this thread's pack of the round; nullptr: the tile does not have it. */
     SYMM_DEV_IN_CLASS uint16_t *place(void) const
     {
-        const int32_t row = row_of_round(round), column = column_of_round(round);
+        const int32_t row = base::row_of_round(round), column = base::column_of_round(round);
 
         return row < rows && column < columns ? to + row * pitch + column : nullptr;
     }
 
   private:
-    SYMM_DEV_IN_CLASS static int32_t panel_of_round(int32_t i)
-    {
-        return PANELS > 1 && i >= ROUNDS_OF_PANEL;
-    }
-
-    /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
-    template <typename D>
-    SYMM_DEV_IN_CLASS void narrow(const float (&d)[PANELS][ROWS / 2], float alpha)
-    {
-#pragma unroll
-        for (int32_t p = 0; p < PANELS; p++) {
-            if (alpha == 1) {
-#pragma unroll
-                for (int32_t i = 0; i < ROWS / 2; i += 2)
-                    words[p][i / 2] = symm_detail::narrow2<D>(d[p][i], d[p][i + 1]);
-            } else {
-#pragma unroll
-                for (int32_t i = 0; i < ROWS / 2; i += 2)
-                    words[p][i / 2] = symm_detail::narrow2<D>(alpha * d[p][i], alpha * d[p][i + 1]);
-            }
-        }
-    }
-
     SYMM_DEV_IN_CLASS void put_round(boxes_of_rounds &boxes)
     {
-        fill_rounds<1>(round, boxes);
+        this->template fill_rounds<1>(round, boxes);
         consumer_meet();
         if (uint16_t *there = place())
-            symm_dev_store_bits(there, boxes.of[round % BOXES].pack());
+            symm_dev_store_bits(there, boxes.of[round % 2].pack());
         round++;
     }
 };
