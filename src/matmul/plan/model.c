@@ -26,7 +26,7 @@ enum {
     {rows, columns, blocks, TIME_##rows##_##columns##_##blocks},
 const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
 const int symm__nwgmma_shapes = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0];
-static const struct symm_tile_shape portable_shape = {128, 128, 1, TIME_PORTABLE};
+const struct symm_tile_shape symm__portable_shape = {128, 128, 1, TIME_PORTABLE};
 
 static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
 static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
@@ -247,7 +247,7 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
                             int64_t columns, const struct symm_matmul_plan *plan)
 {
     const struct symm_problem one = with_columns(p, columns);
-    const struct symm_tile_shape *shape = &portable_shape;
+    const struct symm_tile_shape *shape = &symm__portable_shape;
     const int steps = symm__steps_of(p, plan->sink);
 
     if (limits->wgmma)

@@ -16,6 +16,7 @@ struct symm_tile_shape {
 /* The shapes of the Hopper kernel, in the order of SYMM_WGMMA_SHAPES. */
 extern const struct symm_tile_shape symm__wgmma_shapes[];
 extern const int symm__nwgmma_shapes;
+extern const struct symm_tile_shape symm__portable_shape;
 
 /* A tile of the kernel that splits k, in the order of SYMM_SPLIT_SHAPES. */
 struct symm_split_shape {

@@ -11,8 +11,8 @@
 enum {
     ELEMENT_NBYTES = 2,
     PACK_ELEMENTS = 8,
-    TILE_ROWS = 128,
-    TILE_COLUMNS = 256,
+    WAVE_TILE_ROWS = 128,
+    WAVE_TILE_COLUMNS = 256,
     THREADS = 256,
     STRIPS_MAX = 8,     /* each costs a wait at the end of a run */
     K_PIECE_MIN = 1024, /* a tile multiplies that in some 10 us, in which 3 MiB arrive */
@@ -34,9 +34,10 @@ int64_t symm__matmul_ld(int32_t k)
 /* Rows of a cluster's tiles. */
 static uint64_t tile_rows(const struct symm_matmul_plan *plan)
 {
-    const struct symm_tile_shape *shape = &symm__wgmma_shapes[plan->shape ? plan->shape - 1 : 0];
+    const struct symm_tile_shape *shape =
+        plan->shape ? &symm__wgmma_shapes[plan->shape - 1] : &symm__portable_shape;
 
-    return plan->shape ? (uint64_t)shape->rows * (uint64_t)shape->cluster : TILE_ROWS;
+    return (uint64_t)shape->rows * (uint64_t)shape->cluster;
 }
 
 /*
@@ -58,12 +59,12 @@ static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strips, u
 
 /* ------------------------------------------------------------------------------ sending of rows */
 
-/* Rows of the tiles that the product multiplies at the same time. */
+/* Rows of the tiles that the product multiplies at the same time, if they have a usual size. */
 static uint64_t wave_rows(const struct symm_matmul_plan *plan, int64_t columns)
 {
-    const uint64_t across = symm__max(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
+    const uint64_t across = symm__max(symm__ceil_div((uint64_t)columns, WAVE_TILE_COLUMNS), 1);
 
-    return symm__max(plan->blocks / across / 2 * 2, 2) * TILE_ROWS;
+    return symm__max(plan->blocks / across / 2 * 2, 2) * WAVE_TILE_ROWS;
 }
 
 /* A shard goes in strips, or as one strip in pieces. */
