@@ -370,7 +370,7 @@ TEST_LOOP(operating_system, every_socket_memfd_and_mapping_fails_once, 0, NRANKS
     assert_works(what);
     printf("# rank %d: %d calls for sockets, memfds, mappings and threads failed once each\n", rank,
            npoints);
-    ck_assert_int_ge(npoints, rank == 0 ? 300 : 100);
+    ck_assert_int_ge(npoints, rank == 0 ? 60 : 15);
 }
 
 /* Small, since thousands of worlds are made: every byte of new memory is filled with garbage. */
