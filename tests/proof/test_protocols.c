@@ -17,9 +17,9 @@
 
 enum {
     RENEW = 10,
-    ENDS_PART = 6,
-    LIMIT_S = 20
-}; /* one of ENDS_PART seeds runs protocols that end their group */
+    ENDS_PART = 6, /* one of that many seeds runs protocols that end their group */
+    LIMIT_S = 60   /* of a run, if the seeds are arguments */
+};
 
 enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 5 };
 
