@@ -20,8 +20,7 @@ struct emu_fiber {
     void *tsan;       /* ThreadSanitizer's */
 };
 
-/* Takes a stack that a fiber has left, or a new one. run(arg) begins at the first resume and must
- * never return. */
+/* Takes a spare stack, or a new one. run(arg) begins at the first resume and must never return. */
 bool emu__fiber_create(struct emu_fiber *fiber, unsigned index, void (*run)(void *), void *arg);
 /* Leaves the stack to other fibers of the process. */
 void emu__fiber_destroy(struct emu_fiber *fiber);

@@ -118,36 +118,20 @@ EMU_UNCHECKED static bool multiply(struct block *b, struct emu_multiplication *m
     return ok;
 }
 
-EMU_UNCHECKED static void tell(struct block *b)
+/* Does the next multiplication of these warps, which is the same. False: a broken rule. */
+EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, unsigned first,
+                                  unsigned nwarps, char *rule)
 {
+    const uint32_t rows = EMU_WGMMA_ROWS / EMU_GROUP_WARPS;
+    struct emu_multiplication *m = number(g, g->done[first]);
+    const bool ok = multiply(b, m, (struct emu_lines){first * rows, nwarps * rows}, rule);
+    for (unsigned i = first; i < first + nwarps; i++)
+        g->done[i]++;
+    if (all_done(g) == g->done[first])
+        m->arrived = 0;
     emu__cluster_lock(b->cluster);
     emu__cluster_event(b->cluster);
     emu__cluster_unlock(b->cluster);
-}
-
-/* Does the multiplication to which all threads have come, for all warps. False: a broken rule. */
-EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, char *rule)
-{
-    struct emu_multiplication *m = number(g, g->done[0]);
-    const bool ok = multiply(b, m, (struct emu_lines){0, EMU_WGMMA_ROWS}, rule);
-    m->arrived = 0;
-    for (int i = 0; i < EMU_GROUP_WARPS; i++)
-        g->done[i]++;
-    tell(b);
-    return ok;
-}
-
-/* Does the next multiplication for a warp. False: a broken rule. */
-EMU_UNCHECKED static bool execute_warp(struct block *b, struct emu_warpgroup *g, unsigned warp,
-                                       char *rule)
-{
-    const uint32_t count = EMU_WGMMA_ROWS / EMU_GROUP_WARPS;
-    struct emu_multiplication *m = number(g, g->done[warp]);
-    const bool ok = multiply(b, m, (struct emu_lines){warp * count, count}, rule);
-    g->done[warp]++;
-    if (all_done(g) == g->done[warp])
-        m->arrived = 0;
-    tell(b);
     return ok;
 }
 
@@ -169,7 +153,7 @@ bool emu__wgmma_work(struct block *b)
         struct emu_warpgroup *g = &h->groups[at / EMU_GROUP_WARPS];
         if (!is_issued(g, warp))
             continue;
-        if (!execute_warp(b, g, warp, rule))
+        if (!execute(b, g, warp, 1, rule))
             emu__block_fault(b, CUDA_ERROR_ILLEGAL_ADDRESS, rule);
         return true;
     }
@@ -256,7 +240,7 @@ EMU_UNCHECKED void emu__wgmma(float *d, const struct symm_emulated_wgmma *how)
                          "the threads of a warpgroup come to different wgmma instructions");
     enter(g, m, thread, d, t->issued);
     t->issued++;
-    if (++m->arrived == EMU_WARPGROUP && !b->weak && !execute(b, g, rule))
+    if (++m->arrived == EMU_WARPGROUP && !b->weak && !execute(b, g, 0, EMU_GROUP_WARPS, rule))
         emu__block_break(CUDA_ERROR_ILLEGAL_ADDRESS, "%s", rule);
 }
 
