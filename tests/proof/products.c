@@ -3,10 +3,9 @@
  * numbers, with nothing but the runs themselves to keep the ranks together.
  */
 #include "products.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "matmul/kernels/sm90_tiles.h"
+#include "matmul_plan.h"
 #include "matmul_signals.h"
 #include "product_kernels.h"
 #include "reference.h"
@@ -326,16 +325,12 @@ bool products_run(struct stage *st, const struct protocol *protocol, struct draw
 
 /* ---- the Hopper kernel ---- */
 
-#define ONE_SHAPE(unused, rows, columns, blocks) +1
-enum { SHAPES = SYMM_WGMMA_SHAPES(ONE_SHAPE, ) };
-
 void products_environment(const struct protocol *p, uint64_t seed)
 {
-    const uint64_t shape = seed % 2 ? 0 : 1 + seed / 2 % SHAPES;
-    char text[24];
-
-    snprintf(text, sizeof text, "%llu", (unsigned long long)shape);
-    setenv("SYMM_MATMUL_SHAPE", text, 1);
+    if (seed % 2)
+        unsetenv("SYMM_MATMUL_SHAPE");
+    else
+        matmul_force_shape((int)(seed / 2 % MATMUL_SHAPES));
     setenv("SYMM_MATMUL_SPLIT", p->whole_k ? "0" : "1", 1);
 }
 

@@ -108,7 +108,7 @@ static void run_unlike_ranks(struct rank *self, void *plan)
     matmul_run_plan(self, plan);
 }
 
-/* Strips end with tiles of one kernel: tiles of the other one have rows of several strips. */
+/* Strips have whole tiles of the Hopper kernel. Tiles of the portable kernel cross their ends. */
 TEST_LOOP(hopper_kernel, ranks_may_have_different_kernels, 0, 8)
 {
     static const symm_matmul_kind kinds[] = {SYMM_ALL_GATHER_MATMUL, SYMM_MATMUL_REDUCE_SCATTER,
