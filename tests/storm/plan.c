@@ -18,6 +18,12 @@ enum {
     DEAF_MS = 40,
 };
 
+/*
+ * Together less than the 3 s for which a rank that leaves waits for the kernels of the others: the
+ * emulated kernels of a stopped rank stop, too, and would find unbound memory later.
+ */
+enum { LEAST_LONG_STOP_MS = IMPATIENT_MS / 2, MORE_LONG_STOP_MS = IMPATIENT_MS };
+
 static const struct {
     bool loses;
     const char *text;
@@ -76,7 +82,7 @@ static struct storm_event draw_event(struct draw *d, const struct storm_life *li
     else if (e.kind == STORM_STOP)
         e.stop_ms = 1 + (int)draw_below(d, SHORT_STOP_MS);
     else if (e.kind == STORM_LONG_STOP)
-        e.stop_ms = IMPATIENT_MS / 2 + (int)draw_below(d, 2 * IMPATIENT_MS);
+        e.stop_ms = LEAST_LONG_STOP_MS + (int)draw_below(d, MORE_LONG_STOP_MS);
     return e;
 }
 

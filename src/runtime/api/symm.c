@@ -172,8 +172,9 @@ static symm_status release(symm_group *group, const char *name, symm_status st)
     strcpy(why, symm__failure_text());
     const bool pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);
-    if (st != SYMM_OK && group->mc)
-        symm__group_await_quiet(group);
+    if (st != SYMM_OK && group->mc &&
+        !symm__host_comm_quiet(group->comm, symm__deadline_in(SYMM_QUIET_MS)))
+        group->mc = NULL; /* a peer may use it still: it stays until the context ends */
     const symm_status released = symm__group_release(group);
     if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);

@@ -114,6 +114,12 @@ struct symm_vote {
  */
 symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *vote,
                                  symm_deadline deadline);
+/*
+ * The same, and rank 0 gives *fd, which it keeps; -1: none. Sets *fd to a copy on the other ranks,
+ * which they close; -1: none came.
+ */
+symm_status symm__host_comm_hand_out(struct symm_host_comm *comm, struct symm_vote *vote,
+                                     symm_deadline deadline, int *fd);
 size_t symm__vote_max(int nslots); /* most bytes of a rank in one vote */
 
 /*

@@ -216,6 +216,26 @@ symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *
     return take_part(comm, &wait, &m, deadline);
 }
 
+symm_status symm__host_comm_hand_out(struct symm_host_comm *comm, struct symm_vote *vote,
+                                     symm_deadline deadline, int *fd)
+{
+    const bool gives = symm__host_comm_rank(comm) == 0;
+    int fds[SYMM_MAX_RANKS];
+
+    for (int r = 0; r < comm->nranks; r++)
+        fds[r] = -1;
+    vote->gives_fd = gives && *fd >= 0;
+    vote->fd = *fd;
+    vote->fds = fds;
+    const symm_status st = symm__host_comm_vote(comm, vote, deadline);
+    if (!gives) {
+        *fd = fds[0];
+        fds[0] = -1;
+    }
+    symm__fd_close_all(fds, comm->nranks);
+    return st;
+}
+
 /* A provisional key for a comm, different for each attempt of this rank. */
 static uint64_t next_name(struct symm_exchange *x)
 {

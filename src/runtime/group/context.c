@@ -121,6 +121,12 @@ static symm_status vote(struct symm_context *ctx, struct symm_vote *s)
     return symm__host_comm_vote(ctx->domain->comm, s, symm__deadline_in(ctx->timeout_ms));
 }
 
+/* A vote in which rank 0 hands out *fd. */
+static symm_status hand_out(struct symm_context *ctx, struct symm_vote *s, int *fd)
+{
+    return symm__host_comm_hand_out(ctx->domain->comm, s, symm__deadline_in(ctx->timeout_ms), fd);
+}
+
 /*
  * Votes on the records of all ranks and computes the sizes of memory. Returns the same on all
  * ranks.
@@ -161,9 +167,10 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     struct symm_vote configure = {
         .text = "symm_context_create: window",
         .op = SYMM_HEAP_CONFIGURE,
-        .args = {ctx->agreed.window_nbytes, memory->granularity, memory->segment_nbytes},
-        .fd = -1};
-    TRY(vote(ctx, &configure));
+        .args = {ctx->agreed.window_nbytes, memory->granularity, memory->segment_nbytes}};
+    if (!ctx->agreed.multicast_off[0] && ctx->join.rank == 0)
+        configure.status = symm__presence_create(&ctx->presence);
+    TRY(hand_out(ctx, &configure, &ctx->presence.own));
 out:
     free(all);
     return st;
@@ -186,10 +193,12 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
         .multicast_off = ctx->agreed.multicast_off[0] ? ctx->agreed.multicast_off : NULL,
         .timeout_ms = ctx->timeout_ms,
     };
-    struct symm_vote opened = {.text = "symm_context_create: windows reserved", .fd = -1};
+    struct symm_vote opened = {.text = "symm_context_create: windows reserved"};
 
     opened.status = symm__memory_open(&config, &ctx->memory);
-    return vote(ctx, &opened);
+    if (opened.status == SYMM_OK && !config.multicast_off && ctx->presence.own < 0)
+        opened.status = symm__fail(SYMM_ERROR_SYSTEM, "no descriptor came");
+    return hand_out(ctx, &opened, &ctx->presence.all);
 }
 
 /* ---------------------------------------------------------------------------------- release */
@@ -264,6 +273,7 @@ static symm_status release(struct symm_context *ctx)
         symm__driver_note(drv, drv->cuStreamDestroy(ctx->own_stream), "cuStreamDestroy", &st);
     if (pushed)
         drv->cuCtxPopCurrent(&popped);
+    symm__presence_close(&ctx->presence);
     symm__exchange_close(ctx->exchange);
     symm__span_destroy(ctx->join.span);
     forget_names(ctx); /* which its thread may have written into texts */
@@ -332,43 +342,6 @@ out:
     return st;
 }
 
-/* A group's calls are compared on all its ranks, or on none. */
-static symm_status compare_checks(const struct symm_context *ctx, const int *checks)
-{
-    for (int r = 1; r < ctx->join.world_nranks; r++)
-        if (checks[r] != checks[0])
-            return symm__fail(SYMM_ERROR_MISMATCH, "SYMM_CHECK is %d on rank 0 and %d on rank %d",
-                              checks[0], checks[r], r);
-    return SYMM_OK;
-}
-
-/*
- * The domains begin together, or none begins. st: the result in this domain, the same on all its
- * ranks, with its text.
- */
-static symm_status join_domains(struct symm_context *ctx, symm_status st)
-{
-    int *checks = calloc((size_t)ctx->join.world_nranks, sizeof *checks);
-    symm_status mine = st, all = st;
-    char why[SYMM_TEXT_MAX];
-
-    strcpy(why, symm__failure_text());
-    if (ctx->exchange)
-        all = symm__domains_world(ctx, &mine, &ctx->world);
-    if (ctx->world) {
-        if (st != SYMM_OK)
-            symm__fail(st, "%s", why);
-        else if (mine == SYMM_OK && !checks)
-            mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-        all = symm__group_gather(ctx->world, "symm_context_create: domains", mine,
-                                 &ctx->agreed.check, sizeof ctx->agreed.check, checks);
-    }
-    if (all == SYMM_OK)
-        all = compare_checks(ctx, checks);
-    free(checks);
-    return st == SYMM_OK ? all : symm__fail(st, "%s", why);
-}
-
 static symm_status create(struct symm_context *ctx, const symm_config *config)
 {
     struct symm_capability capability = {0};
@@ -385,7 +358,7 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     TRY(symm__heap_create(&ctx->heap));
     st = create_domain(ctx, prepare(ctx, config, &capability), &capability);
     if (ctx->join.span)
-        st = join_domains(ctx, st);
+        st = symm__domains_begin(ctx, st);
     else
         ctx->world = ctx->domain;
     if (st != SYMM_OK)
@@ -422,6 +395,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return symm__fail(SYMM_ERROR_MEMORY, "symm_context_create: out of host memory");
+    ctx->presence = SYMM_NO_PRESENCE;
     symm__fork_mark_set(&ctx->process);
     ctx->log = (struct symm_log){.to = config->log, .user = config->user, .rank = -1};
     pthread_mutex_init(&ctx->groups_lock, NULL);
@@ -447,27 +421,33 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_call *ca
     return symm__collective_end(call, symm__group_vote(ctx->world, &s));
 }
 
+/* Waits until no kernel of the domain reads through the switch. The pipe tells without a hub. */
+static void await_quiet(struct symm_context *ctx)
+{
+    const symm_deadline deadline = symm__deadline_in(SYMM_QUIET_MS);
+
+    symm__presence_leave(&ctx->presence);
+    if (!ctx->agreed.multicast_off[0] && !symm__host_comm_quiet(ctx->domain->comm, deadline))
+        symm__presence_await(&ctx->presence, deadline);
+}
+
 /* Leaves without the other ranks: aborts every group, so that its enqueued work ends. */
 static void leave_alone(struct symm_context *ctx, const char *why)
 {
     char text[SYMM_TEXT_MAX];
     CUcontext popped;
-    bool multicast = false;
 
     snprintf(text, sizeof text, "rank %d has destroyed its context: %.900s", ctx->join.world_rank,
              why);
-    for (struct symm_group *g = ctx->groups; g; g = g->next) {
-        multicast = multicast || g->mc;
+    for (struct symm_group *g = ctx->groups; g; g = g->next)
         if (!atomic_load(&g->ended))
             symm__host_comm_abort(g->comm, SYMM_ERROR_PEER, text);
-    }
     if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
         for (struct symm_group *g = ctx->groups; g; g = g->next)
             symm__group_quiesce(g);
         ctx->drv->cuCtxPopCurrent(&popped);
     }
-    if (multicast)
-        symm__group_await_quiet(ctx->domain);
+    await_quiet(ctx);
 }
 
 symm_status symm_context_destroy(symm_context *ctx)

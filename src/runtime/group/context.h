@@ -7,6 +7,7 @@
 #include <symm/collectives.h>
 #include "runtime/base/fork_mark.h"
 #include "runtime/base/late_text.h"
+#include "runtime/base/presence.h"
 #include "runtime/exchange/exchange.h"
 #include "runtime/driver/driver.h"
 #include "runtime/memory/heap.h"
@@ -72,6 +73,7 @@ struct symm_context {
     struct symm_heap *heap;
     struct symm_exchange *exchange;
     struct symm_memory *memory;
+    struct symm_presence presence; /* of the domain, for multicast */
     struct symm_agreed agreed;
     struct symm_kernels *kernels;
     struct symm_tuning *tuning;           /* NULL: AUTO uses its model */
@@ -87,6 +89,13 @@ struct symm_context {
     struct symm_user_pad *user_pads;
     CUstream own_stream; /* zeroes pads; internal */
 };
+
+/*
+ * Time for peers to become quiet, before multicast is released without a vote: an end reaches the
+ * ranks at different times, and a peer that still reads through the switch would fault on unbound
+ * memory. Other reads are safe, since the reader's own mapping keeps the memory alive.
+ */
+enum { SYMM_QUIET_MS = 3000 };
 
 /* A call that was enqueued on a group. */
 struct symm_enqueued {

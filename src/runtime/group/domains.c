@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "gather.h"
 
 /* ---- Where the ranks are ---- */
 
@@ -217,6 +218,39 @@ symm_status symm__domains_create(struct symm_group *of, int nranks, const int *r
 out:
     free(world);
     return st;
+}
+
+/* A group's calls are compared on all its ranks, or on none. */
+static symm_status compare_checks(const struct symm_context *ctx, const int *checks)
+{
+    for (int r = 1; r < ctx->join.world_nranks; r++)
+        if (checks[r] != checks[0])
+            return symm__fail(SYMM_ERROR_MISMATCH, "SYMM_CHECK is %d on rank 0 and %d on rank %d",
+                              checks[0], checks[r], r);
+    return SYMM_OK;
+}
+
+symm_status symm__domains_begin(struct symm_context *ctx, symm_status st)
+{
+    int *checks = calloc((size_t)ctx->join.world_nranks, sizeof *checks);
+    symm_status mine = st, all = st;
+    char why[SYMM_TEXT_MAX];
+
+    strcpy(why, symm__failure_text());
+    if (ctx->exchange)
+        all = symm__domains_world(ctx, &mine, &ctx->world);
+    if (ctx->world) {
+        if (st != SYMM_OK)
+            symm__fail(st, "%s", why);
+        else if (mine == SYMM_OK && !checks)
+            mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        all = symm__group_gather(ctx->world, "symm_context_create: domains", mine,
+                                 &ctx->agreed.check, sizeof ctx->agreed.check, checks);
+    }
+    if (all == SYMM_OK)
+        all = compare_checks(ctx, checks);
+    free(checks);
+    return st == SYMM_OK ? all : symm__fail(st, "%s", why);
 }
 
 bool symm__group_is_near(const struct symm_group *group, int rank)

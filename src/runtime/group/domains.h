@@ -26,6 +26,12 @@ symm_status symm__domains_world(struct symm_context *ctx, symm_status *mine,
                                 struct symm_group **out);
 
 /*
+ * Creates that world as the last step of a context: on all ranks, or on none. st: the result in
+ * this domain, the same on all its ranks, with its text.
+ */
+symm_status symm__domains_begin(struct symm_context *ctx, symm_status st);
+
+/*
  * A group of some ranks of `of`, which has several domains: one of several domains, too, or an
  * ordinary one. As symm__group_create().
  */

@@ -288,14 +288,6 @@ static void unlist(struct symm_group *group)
     pthread_mutex_unlock(&ctx->groups_lock);
 }
 
-void symm__group_await_quiet(struct symm_group *group)
-{
-    symm_deadline deadline = symm__deadline_in(SYMM_QUIET_MS);
-
-    if (!symm__host_comm_quiet(group->comm, deadline) && !symm__deadline_over(deadline))
-        symm__sleep_us(SYMM_GRACE_MS * 1000);
-}
-
 void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment)
 {
     pthread_mutex_lock(&group->lock);

@@ -41,16 +41,6 @@ void symm__group_list(struct symm_group *group);
 symm_status symm__group_quiesce(struct symm_group *group);
 
 /*
- * Waits until the peers are quiet. Needed before multicast is released without a vote: an end
- * reaches the ranks at different times, and a peer that still reads through the switch would fault
- * on unbound memory. Other reads are safe, since the reader's own mapping keeps the memory alive.
- * Waits at most SYMM_QUIET_MS for a peer that neither leaves nor dies. Without a hub, waits
- * SYMM_GRACE_MS for the end to reach the other kernels.
- */
-enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
-void symm__group_await_quiet(struct symm_group *group);
-
-/*
  * For symm_config.hold: from now on, also now, kernels of this rank stop to wait when the group has
  * ended. Local; any thread.
  */

@@ -158,14 +158,18 @@ out:
     return st;
 }
 
-/* Votes with the ranks' reports. Sets u->why if one of them failed. */
-static symm_status report_vote(struct setup *u, struct symm_vote *vote)
+/*
+ * Votes with the ranks' reports. Sets u->why if one of them failed. Hands out rank 0's *fd, unless
+ * fd is NULL.
+ */
+static symm_status report_vote(struct setup *u, const char *step, int *fd)
 {
-    vote->mine = &u->mine;
-    vote->nbytes = sizeof u->mine;
-    vote->all = u->all;
-    symm_status st =
-        symm__host_comm_vote(u->comm, vote, symm__deadline_in(u->m->config.timeout_ms));
+    const symm_deadline deadline = symm__deadline_in(u->m->config.timeout_ms);
+    struct symm_vote vote = {
+        .text = text_of(u, step), .mine = &u->mine, .nbytes = sizeof u->mine, .all = u->all};
+    symm_status st = fd ? symm__host_comm_hand_out(u->comm, &vote, deadline, fd)
+                        : symm__host_comm_vote(u->comm, &vote, deadline);
+
     if (st == SYMM_OK)
         symm__multicast_first_failure(u->all, u->n, symm__host_comm_names(u->comm), u->why,
                                       sizeof u->why);
@@ -180,36 +184,26 @@ static symm_status create(struct setup *u, int *fd)
 {
     struct symm_memory *m = u->m;
     bool creator = symm__host_comm_rank(u->comm) == 0;
-    int own = -1, fds[SYMM_MAX_RANKS];
     CUresult result = CUDA_SUCCESS;
     symm_status st = SYMM_OK;
 
-    for (int r = 0; r < u->n; r++)
-        fds[r] = -1;
     u->mc = symm__multicast_object_new(m, symm__host_comm_members(u->comm));
     if (!u->mc)
         st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     for (size_t i = 0; i < u->nsegments && st == SYMM_OK; i++)
         st = symm__multicast_binding_add(u->mc, u->segments[i]);
     if (creator && st == SYMM_OK) {
-        st = symm__multicast_object_create(u->mc, u->n, &own, &result);
+        st = symm__multicast_object_create(u->mc, u->n, fd, &result);
         pthread_rwlock_wrlock(&m->lock);
         u->mine.object = ++m->nobjects * SYMM_MAX_RANKS + (uint64_t)m->config.rank;
         pthread_rwlock_unlock(&m->lock);
     }
     symm__multicast_report(&u->mine, st, result);
-    struct symm_vote vote = {
-        .text = text_of(u, "object"), .gives_fd = own >= 0, .fd = own, .fds = fds};
-    st = report_vote(u, &vote);
-    symm__fd_close(&own);
-    if (st == SYMM_OK) {
-        u->mine.object = u->all[0].object;
-        if (u->mc)
-            u->mc->id = u->mine.object;
-        *fd = fds[0];
-        fds[0] = -1;
-        symm__fd_close_all(fds, u->n);
-    }
+    TRY(report_vote(u, "object", fd));
+    u->mine.object = u->all[0].object;
+    if (u->mc)
+        u->mc->id = u->mine.object;
+out:
     return st;
 }
 
@@ -228,8 +222,7 @@ static symm_status add_devices(struct setup *u, int *fd)
     if (st == SYMM_OK)
         st = symm__multicast_object_add_device(u->mc, &result);
     symm__multicast_report(&u->mine, st, result);
-    struct symm_vote vote = {.text = text_of(u, "devices")};
-    return report_vote(u, &vote);
+    return report_vote(u, "devices", NULL);
 }
 
 /*
@@ -250,8 +243,7 @@ static symm_status make(struct setup *u)
         goto out;
     TRY(symm__multicast_bind_and_map(u->mc, u->comm, u->segments, u->nsegments, &nbound, true,
                                      &u->mine));
-    struct symm_vote vote = {.text = text_of(u, "map")};
-    TRY(report_vote(u, &vote));
+    TRY(report_vote(u, "map", NULL));
 out:
     symm__fd_close(&fd);
     if ((st != SYMM_OK || u->why[0]) && u->mc) {
