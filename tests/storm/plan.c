@@ -63,6 +63,14 @@ static enum storm_event_kind draw_kind(struct draw *d)
     return (enum storm_event_kind)draw_below(d, STORM_EVENTS_KNOWN);
 }
 
+static bool has_long_stop(const struct storm_life *life)
+{
+    for (int i = 0; i < life->nevents; i++)
+        if (life->events[i].kind == STORM_LONG_STOP)
+            return true;
+    return false;
+}
+
 static struct storm_event draw_event(struct draw *d, const struct storm_life *life)
 {
     static const int codes[] = {2, 999, 801, 304}; /* no memory, unknown, not supported, system */
@@ -74,6 +82,8 @@ static struct storm_event draw_event(struct draw *d, const struct storm_life *li
         .nth = 1 + (int)draw_below(d, draw_below(d, 2) ? 20 : 300),
         .code = codes[draw_below(d, 4)],
     };
+    if (e.kind == STORM_LONG_STOP && has_long_stop(life)) /* two would add up */
+        e.kind = STORM_STOP;
     e.after_us = (int)draw_below(d, aborts(e.kind)     ? ABORT_US / (draw_below(d, 2) ? 1 : 100)
                                     : draw_below(d, 2) ? MOMENTS_US / 10
                                                        : MOMENTS_US);
