@@ -217,7 +217,7 @@ WIDE = [
     (["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts",
       "collect_late_parts", "collect_parts"],
      PAIR_WORLDS, ["hopper_reduce_scatter", "hopper_all_reduce"]),
-    # Packs: of fused all-reduces of few rows only.
+    # Only fused all-reduces of few rows have packs.
     (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
     (["shared_k.cuh"], WIDE_WORLDS, ["hopper_stream_k"]),
     (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),

@@ -17,7 +17,7 @@ enum { STORM_RANKS = 12, STORM_LIVES = 4, STORM_EVENTS = 2 };
     X(FATAL_FAULT, true, "deaths inside a driver call")                                            \
     X(EXIT, true, "exits")            /* exit code 0, without a destroy */                         \
     X(STOP, false, "short stops")     /* SIGSTOP for less than the timeout */                      \
-    X(LONG_STOP, false, "long stops") /* SIGSTOP for more than the timeout */                      \
+    X(LONG_STOP, false, "long stops") /* SIGSTOP for 0.5 to 1.5 timeouts */                        \
     X(ABORT, false, "aborts")         /* of a group in which collectives run */                    \
     X(ABORT_ALL, false, "aborts of all groups")                                                    \
     X(LEAVE, false, "early destroys") /* symm_context_destroy before the others */                 \

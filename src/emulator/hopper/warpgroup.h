@@ -1,8 +1,8 @@
 /*
  * Warpgroups: 128 threads that multiply together. Each thread issues its multiplications in order;
  * one is issued when all threads of the group have come to it. Each warp then multiplies its rows
- * at its own time. Until a wait retires a multiplication, the driver keeps its accumulators, and
- * those of the threads are poisoned.
+ * at its own time. Until a wait retires a multiplication, the driver keeps its accumulators. The
+ * accumulators of the threads are poisoned meanwhile.
  */
 #ifndef SYMM_EMULATOR_WARPGROUP_H
 #define SYMM_EMULATOR_WARPGROUP_H

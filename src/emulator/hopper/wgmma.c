@@ -118,7 +118,7 @@ EMU_UNCHECKED static bool multiply(struct block *b, struct emu_multiplication *m
     return ok;
 }
 
-/* Does the next multiplication of these warps, which is the same. False: a broken rule. */
+/* Does the next multiplication of some warps, the same of all. Returns false if it breaks a rule. */
 EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, unsigned first,
                                   unsigned nwarps, char *rule)
 {

@@ -1,6 +1,7 @@
 /*
- * Tells when the last of several processes has left, or died: all hold the writing end of one pipe,
- * and the reading end sees its end. Needs no process that keeps count.
+ * A pipe that tells when the last of several processes has left or died. Each process holds the
+ * writing end. The reading end is at its end when no process holds the writing end. No process has
+ * to count.
  */
 #ifndef SYMM_PRESENCE_H
 #define SYMM_PRESENCE_H
@@ -19,7 +20,10 @@ struct symm_presence {
 /* Makes both ends. The other processes need copies of them. */
 symm_status symm__presence_create(struct symm_presence *presence);
 void symm__presence_leave(struct symm_presence *presence);
-/* Waits until all have left. False: the deadline came first, or there is no reading end. */
+/*
+ * Waits until all processes have left. Returns false after the deadline. Without a reading end only
+ * the deadline ends the wait.
+ */
 bool symm__presence_await(const struct symm_presence *presence, symm_deadline deadline);
 void symm__presence_close(struct symm_presence *presence);
 

@@ -196,8 +196,6 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
     struct symm_vote opened = {.text = "symm_context_create: windows reserved"};
 
     opened.status = symm__memory_open(&config, &ctx->memory);
-    if (opened.status == SYMM_OK && !config.multicast_off && ctx->presence.own < 0)
-        opened.status = symm__fail(SYMM_ERROR_SYSTEM, "no descriptor came");
     return hand_out(ctx, &opened, &ctx->presence.all);
 }
 
@@ -421,7 +419,7 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_call *ca
     return symm__collective_end(call, symm__group_vote(ctx->world, &s));
 }
 
-/* Waits until no kernel of the domain reads through the switch. The pipe tells without a hub. */
+/* Waits until no kernel of the domain reads through the switch. Without a hub, by the pipe. */
 static void await_quiet(struct symm_context *ctx)
 {
     const symm_deadline deadline = symm__deadline_in(SYMM_QUIET_MS);

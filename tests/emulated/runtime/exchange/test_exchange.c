@@ -109,6 +109,29 @@ out:
     symm__fd_close(&card);
 }
 
+/* Also if rank 0 has none, and if a rank fails. */
+MEETING_TEST(votes, rank_0_hands_out_a_descriptor, 5)
+{
+    const symm_deadline never = symm__deadline_in(-1);
+    int card = self->rank == 0 ? make_card(0) : -1, fd = card;
+    struct symm_vote vote = {.text = "hand out"};
+
+    RANK_TRY(self, symm__host_comm_hand_out(m->world, &vote, never, &fd));
+    CHECK_RANK(self, is_card_of(fd, 0) && (self->rank > 0 || fd == card));
+    if (self->rank > 0)
+        symm__fd_close(&fd);
+    vote.status = self->rank == 3 ? symm__fail(SYMM_ERROR_DRIVER, "no room") : SYMM_OK;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "(on rank 3)",
+                     symm__host_comm_hand_out(m->world, &vote, never, &fd));
+    CHECK_RANK(self, fd == card);
+    vote.status = SYMM_OK;
+    fd = -1;
+    RANK_TRY(self, symm__host_comm_hand_out(m->world, &vote, never, &fd));
+    CHECK_RANK(self, fd == -1);
+out:
+    symm__fd_close(&card);
+}
+
 /* Opens all descriptors that this process may have. Returns their number. */
 static int take_all_descriptors(int hog[64])
 {

@@ -1,4 +1,4 @@
-/* The last one that leaves or dies ends the presence, and no one before it. */
+/* A presence ends when the last process has left or died, not before. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
