@@ -118,7 +118,7 @@ EMU_UNCHECKED static bool multiply(struct block *b, struct emu_multiplication *m
     return ok;
 }
 
-/* Does the next multiplication of some warps, the same of all. Returns false if it breaks a rule. */
+/* Does the next multiplication, the same one, of some warps. False: it breaks a rule. */
 EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, unsigned first,
                                   unsigned nwarps, char *rule)
 {

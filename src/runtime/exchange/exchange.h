@@ -115,8 +115,8 @@ struct symm_vote {
 symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *vote,
                                  symm_deadline deadline);
 /*
- * A vote in which rank 0 hands out *fd, unless it is -1. Rank 0 keeps its *fd. Sets *fd on the other
- * ranks: to a copy, which they close, or to -1 if rank 0 gave none or the verdict is not OK.
+ * A vote in which rank 0 hands out *fd, unless it is -1, and keeps it. Sets *fd on the other ranks:
+ * to a copy, which they close, or to -1 if rank 0 gave none or the verdict is not OK.
  */
 symm_status symm__host_comm_hand_out(struct symm_host_comm *comm, struct symm_vote *vote,
                                      symm_deadline deadline, int *fd);
