@@ -251,7 +251,6 @@ SYMM_API symm_strategy symm_matmul_strategy(const symm_matmul *m);
     X(WAIT_WORKSPACE, 3, "wait for workspace", "waits until `rank` may be sent rows")              \
     X(SEND, 4, "send", "SMs send chunk `chunk` of the own rows to `rank`, and its signal")         \
     X(OPEN_ROUND, 5, "open round", "begins the transfers of a run")                                \
-    X(CLOSE_ROUND, 6, "close round", "takes all signals of a run")                                 \
     X(WAIT_PART, 7, "wait for part", "waits for the other rank's part of the sums in a tile of D") \
     X(ADD, 8, "add", "adds that part to the tile of D")
 
@@ -267,7 +266,7 @@ typedef enum symm_matmul_event_kind {
     X(PRODUCER, 2, "producer", "the thread of a block of the Hopper kernel that loads operands")   \
     X(CONSUMER, 3, "consumer", "the threads of such a block that multiply; recorded by the first") \
     X(SENDER, 4, "sender", "a block that sends rows")                                              \
-    X(ROUND, 5, "round", "a kernel before or after transfers, or before a product of a rank's rows")
+    X(ROUND, 5, "round", "a kernel before transfers, or before a product of a rank's rows")
 
 typedef enum symm_matmul_role {
 #define SYMM_MATMUL_ROLE_ENUM_(id, value, name, text) SYMM_MATMUL_ROLE_##id = value,

@@ -186,14 +186,15 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .alpha = p->alpha,
         .beta = p->beta,
         .activation = (uint32_t)p->activation,
-        .blocks_started = first_step == 0 ? symm__transport_blocks_started(&m->transport) : NULL,
         .view = m->transport.view,
     };
 
     if (m->plan.sums != SYMM_SUMS_PACKS || symm__matmul_adds(run))
         symm__collect_parts(&m->collect, &run->problem, symm__matmul_adds(run), &args.parts);
-    if (m->plan.strategy == SYMM_STRATEGY_FUSED)
-        args.arrivals = symm__transport_arrivals(&m->transport); /* else the rows have arrived */
+    if (m->plan.strategy == SYMM_STRATEGY_FUSED) { /* else the rows have arrived */
+        args.arrivals = symm__transport_arrivals(&m->transport);
+        args.round = m->transport.round;
+    }
     if (p->alpha == 0)
         args.a.k = 0; /* reads neither a nor b */
     for (int i = 0; i < p->nb; i++) {

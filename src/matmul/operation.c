@@ -42,8 +42,6 @@ static symm_status run_overlapped(struct symm_matmul_run *run,
     st = symm__transport_open(&round);
     if (st == SYMM_OK)
         st = multiply(run);
-    if (st == SYMM_OK)
-        st = symm__transport_close(&round);
     st = symm__side_stream_finish(round.side, st);
 out:
     return st;

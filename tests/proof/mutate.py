@@ -115,6 +115,10 @@ STATEMENTS = {
                 "(proof_mutant == {n} ? (void)0 : {0})"),
     "come": (re.compile(r"\(int32_t\)\(arrived - runs - 1\) >= 0"),
              "(proof_mutant == {n} || (int32_t)(arrived - runs - 1) >= 0)"),
+    "wait of a run": (re.compile(r"\bawait_signal\((?!const)[^;]*\)(?=;)"),
+                      "(proof_mutant == {n} ? (void)0 : {0})"),
+    "count of runs": (re.compile(r"(?<=symm_dev_load_one\(runs\) \+ )1\b"),
+                      "(proof_mutant != {n})"),
     "results of a part": (re.compile(r"\bif \(w\.part > 0\)(?=\n\s*t\.rows = 0;)"),
                           "if (w.part > 0 && proof_mutant != {n})"),
     "late": (re.compile(r"\breturn leave\(t\)"),
@@ -182,14 +186,14 @@ FIRST = {
     "gather_by_writing": ["all_gather_one_shot", "all_gather_multimem", "broadcast_one_shot",
                           "broadcast_multimem"],
     "stream_signal": ["stream_signal"],
-    "await": ["matmul_fused"],
+    "await_chunk": ["matmul_fused"],
+    "end_arrivals": ["matmul_fused"],
     "await_rows": ["matmul_pipelined"],
     "needed": ["matmul_late"],
     "matmul_product": ["matmul_fused"],
     "signal_workspace_free": ["matmul_fused", "matmul_pipelined"],
     "open_round": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
     "reserve_signals": ["matmul_silence"],
-    "close_round": ["matmul_fused", "matmul_pipelined"],
     "push_rows": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
     "collect_reduce_scatter": ["matmul_reduce_scatter"],
     "signal_parts": ["matmul_reduce_scatter_fused"],
@@ -214,7 +218,7 @@ BANDS_WORLDS = [(3, 512, 40), (4, 512, 60), (3, 512, 100)]  # two ranks have par
 # Its files and functions, with the worlds and protocols that find their mutations. The first match.
 WIDE = [
     # Parts that a product adds.
-    (["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts",
+    (["box_store.cuh", "followers.cuh", "runs.cuh", "sum_parts.cuh", "add_late", "await_parts",
       "collect_late_parts", "collect_parts"],
      PAIR_WORLDS, ["hopper_reduce_scatter", "hopper_all_reduce"]),
     # Only fused all-reduces of few rows have packs.

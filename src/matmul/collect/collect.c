@@ -309,18 +309,6 @@ out:
     return st;
 }
 
-/* Runs are counted from where signals are counted from. */
-static symm_status clear_state(const struct symm_context *ctx, symm_parts_state *state)
-{
-    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)state;
-    symm_status st = SYMM_OK;
-
-    TRY_CU(ctx->drv, cuMemsetD32Async, at, 0, sizeof *state / sizeof(uint32_t), ctx->own_stream);
-    TRY_CU(ctx->drv, cuMemsetD32Async, at, ctx->agreed.epoch_start, 1, ctx->own_stream);
-out:
-    return st;
-}
-
 /* Frees all slots for packs. */
 static symm_status free_slots(const struct symm_collect *c)
 {
@@ -341,7 +329,7 @@ symm_status symm__collect_prepare(struct symm_call *call, const struct symm_coll
     if (c->plan->collective) /* copy engines may run it */
         return symm__side_stream_take(call, SYMM_URGENT, &side);
     if (c->state)
-        TRY(clear_state(c->group->ctx, c->state));
+        TRY(symm__pad_clear_runs(c->group, c->state, sizeof *c->state));
     if (c->plan->sums == SYMM_SUMS_PACKS)
         TRY(free_slots(c));
     st = symm__pad_clear(c->group, c->pad, nchannels(c));

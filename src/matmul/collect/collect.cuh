@@ -415,7 +415,7 @@ SYMM_DEV void collect_late_parts(const symm_collect_args &a)
     if (n > 0)
         end_run(p.parts.state);
     else if (blockIdx.x == 0 && threadIdx.x == 0)
-        count_run(p.parts.state);
+        count_run(&p.parts.state->runs);
 }
 
 /* All sums, after a product that has added none. */

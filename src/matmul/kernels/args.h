@@ -41,6 +41,17 @@ typedef struct symm_arrival_plan {
 } symm_arrival_plan;
 
 /*
+ * The progress of the runs of a product whose rows arrive, in this rank's memory. Signals of chunks
+ * are counted, not taken: run i has the i-th of each channel.
+ */
+typedef struct symm_round_state {
+    uint32_t runs;    /* that have ended */
+    uint32_t started; /* blocks of the product in this run */
+    uint32_t ended;   /* blocks that wait for no more rows */
+    uint32_t reserved;
+} symm_round_state;
+
+/*
  * The destination of results. TO_D: d[i]. Else d[i] is this rank's slot in the workspace, which has
  * the same place on all ranks. TO_OWNERS: the rows that a rank has of the sum, [l, its rows, n], go
  * to the slot on that rank. TO_ALL: all results go to the slots on all ranks.
@@ -133,7 +144,7 @@ typedef struct symm_product_args {
     symm_parts parts;
     float alpha, beta;
     uint32_t activation;
-    uint32_t *blocks_started; /* a counter; NULL: not counted */
+    symm_round_state *round; /* NULL: all rows are present */
     symm_view view;
 } symm_product_args;
 

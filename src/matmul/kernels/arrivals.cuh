@@ -2,7 +2,18 @@
 #ifndef SYMM_MATMUL_ARRIVALS_CUH
 #define SYMM_MATMUL_ARRIVALS_CUH
 
+#include "runs.cuh"
 #include "trace.cuh"
+
+/* Waits for a chunk of a rank's rows in the run after `runs` others. Any thread. */
+SYMM_DEV void await_chunk(const symm_view &v, const symm_arrival_plan &plan, int32_t chunk,
+                          int32_t rank, uint32_t runs)
+{
+    SYMM_TRACE_BEGIN(begin);
+
+    await_signal(v, plan.pad, chunk, rank, runs);
+    trace_wait(v, SYMM_MATMUL_EVENT_WAIT_ROWS, rank, chunk, begin);
+}
 
 /* Strips [first, last] of a rank's rows. */
 struct strips {
@@ -12,14 +23,20 @@ struct strips {
 
 /* The strips that a thread waits for, one work after the other. */
 struct arrivals {
+    uint32_t runs; /* before this one */
     strips seen = {-1, 0, 0};
+
+    SYMM_DEV_IN_CLASS arrivals(const symm_product_args &a)
+        : runs(a.round ? symm_detail::load_relaxed(&a.round->runs) : 0)
+    {
+    }
 
     /* Whether rows of w may not have arrived. If so, await() waits for its strips from now on. */
     SYMM_DEV_IN_CLASS bool needed(const symm_product_args &a, const work &w)
     {
         const tile &t = w.t;
         if (a.arrivals.strip_rows == 0 || t.shard == a.a.rank || t.rows == 0 ||
-            w.k_begin == w.k_end)
+            (w.k_begin == w.k_end && w.nparts > 1))
             return false;
         const uint64_t row = (uint64_t)t.batch * symm__rows_of(a.order.rows, t.shard) + t.row;
         const strips s = {t.shard, (uint32_t)(row / a.arrivals.strip_rows),
@@ -32,24 +49,33 @@ struct arrivals {
     }
 
     /*
-     * Waits for elements [k_begin, k_end) of the strips' rows; takes no signal. nthreads threads
-     * share the waits, of which this is number `thread`.
+     * Waits for elements [k_begin, k_end) of the strips' rows; if no element is multiplied, for all
+     * of them. nthreads threads share the waits, of which this is number `thread`.
      */
     SYMM_DEV_IN_CLASS void await(const symm_product_args &a, int32_t k_begin, int32_t k_end,
                                  uint32_t thread, uint32_t nthreads) const
     {
         const symm_arrival_plan &plan = a.arrivals;
         const uint32_t first = (uint32_t)k_begin / plan.k_piece,
-                       last = (uint32_t)(k_end - 1) / plan.k_piece;
+                       last = k_end > 0 ? (uint32_t)(k_end - 1) / plan.k_piece : plan.k_pieces - 1;
 
         for (uint32_t s = seen.first; s <= seen.last; s++)
-            for (uint32_t p = first + thread; p <= last; p += nthreads) {
-                const int32_t chunk = (int32_t)(s * plan.k_pieces + p);
-                SYMM_TRACE_BEGIN(begin);
-                symm_dev_wait_peek(a.view, plan.pad, chunk, seen.shard, 1);
-                trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_ROWS, seen.shard, chunk, begin);
-            }
+            for (uint32_t p = first + thread; p <= last; p += nthreads)
+                await_chunk(a.view, plan, (int32_t)(s * plan.k_pieces + p), seen.shard, runs);
     }
 };
+
+/*
+ * The last block that waits for no more rows ends the run. One thread of each block, after all of
+ * its waits. The count orders them before what the last one resets.
+ */
+SYMM_DEV void end_arrivals(const symm_product_args &a)
+{
+    if (!a.round || symm_detail::fetch_add(&a.round->ended, 1) + 1 != gridDim.x)
+        return;
+    symm_dev_store_one(&a.round->started, 0u);
+    symm_dev_store_one(&a.round->ended, 0u);
+    count_run(&a.round->runs);
+}
 
 #endif

@@ -114,8 +114,8 @@ template <int ROWS, int COLUMNS> struct schedule {
 /* One thread of a block, at its start. */
 SYMM_DEV void count_started(const symm_product_args &a)
 {
-    if (a.blocks_started)
-        symm_detail::fetch_add_relaxed(a.blocks_started, 1);
+    if (a.round)
+        symm_detail::fetch_add_relaxed(&a.round->started, 1);
 }
 
 #endif

@@ -40,7 +40,7 @@ SYMM_DEV pack_run begin_pack_run(const symm_product_args &a)
     run.tells = symm_detail::fetch_add(&s->ended, 1) + 1 == gridDim.x;
     if (run.tells) {
         symm_dev_store_one(&s->ended, 0u);
-        count_run(s);
+        count_run(&s->runs);
     }
     return run;
 }

@@ -5,6 +5,7 @@
 #ifndef SYMM_MATMUL_SUM_PARTS_CUH
 #define SYMM_MATMUL_SUM_PARTS_CUH
 
+#include "runs.cuh"
 #include "schedule.cuh"
 #include "sm90_tiles.h"
 
@@ -120,21 +121,13 @@ SYMM_DEV void signal_part(const symm_product_args &a, const tile &t)
 /* Whether the other rank's part of this rank's tile has come. If so, the thread may read it. */
 SYMM_DEV bool has_part(const symm_product_args &a, int32_t channel, uint32_t runs)
 {
-    const symm_signal_cell *cell =
-        symm_detail::signal_cell(a.view, a.parts.pad, channel, other_rank(a.view));
-    const uint32_t arrived = (uint32_t)symm_detail::load_acquire(&cell->arrived);
-
-    return (int32_t)(arrived - runs - 1) >= 0;
+    return has_signal(a.view, a.parts.pad, channel, other_rank(a.view), runs);
 }
 
 /* Waits for it, or with bands for this rank's own tile. Returns after an abort, too. */
 SYMM_DEV void await_part(const symm_product_args &a, int32_t channel, uint32_t runs)
 {
-    const int32_t from = partner(a);
-    symm_signal_cell *cell = symm_detail::signal_cell(a.view, a.parts.pad, channel, from);
-    uint32_t word;
-
-    symm_detail::wait_after(a.view, a.parts.pad, channel, from, cell, runs, 1, 0, &word);
+    await_signal(a.view, a.parts.pad, channel, partner(a), runs);
 }
 
 /* ----------------------------------------------------------------------------------- late parts */
@@ -178,12 +171,6 @@ SYMM_DEV void add_late_tile(const symm_product_args &a, const symm_part_tile &t,
     }
 }
 
-/* One thread of the rank, after all accesses of the run. */
-SYMM_DEV void count_run(symm_parts_state *s)
-{
-    symm_dev_store_one(&s->runs, symm_dev_load_one(&s->runs) + 1);
-}
-
 /*
  * The last of all blocks ends the run. Whole blocks, after all of their accesses. The count orders
  * what the blocks have read before what the last one resets.
@@ -195,7 +182,7 @@ SYMM_DEV void end_run(symm_parts_state *s)
         return;
     symm_dev_store_one(&s->ended, 0u);
     symm_dev_store_one(&s->nlate, 0u);
-    count_run(s);
+    count_run(&s->runs);
 }
 
 #endif

@@ -40,7 +40,7 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
     schedule<TILE_ROWS, TILE_COLUMNS> todo(a, blockIdx.x);
     const int64_t set = set_offset(a.parts);
-    arrivals rows;
+    arrivals rows(a);
     work w;
 
     if (threadIdx.x == 0)
@@ -54,6 +54,9 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
         multiply<T>(operands_of<T>(a, w), epilogue(a, w.t, set));
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_BLOCK, begin, threadIdx.x == 0);
     }
+    __syncthreads(); /* all threads' waits */
+    if (threadIdx.x == 0)
+        end_arrivals(a);
 }
 
 #endif

@@ -151,7 +151,7 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
     const symm_product_args &a = args.product;
     typename S::block_schedule todo(args);
     typename S::ring at;
-    arrivals rows;
+    arrivals rows(a);
     work w;
 
     for (uint32_t n = 0; todo.next(&w); n++) {
@@ -167,6 +167,7 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
             arrived = (k / (int32_t)a.arrivals.k_piece + 1) * (int32_t)a.arrivals.k_piece;
         });
     }
+    end_arrivals(a);
 }
 
 template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)

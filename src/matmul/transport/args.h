@@ -8,11 +8,11 @@
 typedef struct symm_open_round_args {
     symm_view view;
     symm_arrival_plan arrivals;
-    uint64_t *signal_values;  /* [nranks][chunks], see symm_transport; NULL: SMs send */
-    uint32_t *tickets;        /* see symm_push_args; NULL: copy engines send */
-    uint32_t *blocks_started; /* see symm_product_args; or NULL */
-    uint32_t chunks;          /* of this rank's rows */
-    uint32_t blocks;          /* of the product */
+    uint64_t *signal_values;         /* [nranks][chunks], see symm_transport; NULL: SMs send */
+    uint32_t *tickets;               /* see symm_push_args; NULL: copy engines send */
+    const symm_round_state *product; /* senders let its blocks begin first; NULL: they need not */
+    uint32_t chunks;                 /* of this rank's rows */
+    uint32_t blocks;                 /* of the product */
 } symm_open_round_args;
 
 /* Sends this rank's rows. The blocks share the work in units: some rows of a chunk. */
@@ -33,17 +33,10 @@ typedef struct symm_push_args {
 typedef struct symm_await_rows_args {
     symm_view view;
     symm_arrival_plan arrivals;
+    symm_round_state *round;
     int32_t m, l, shard;
-    uint32_t reserved;
+    uint32_t last; /* the run waits for no more rows */
 } symm_await_rows_args;
-
-/* Closes the round of a run: takes all of its signals. One block. */
-typedef struct symm_close_round_args {
-    symm_view view;
-    symm_arrival_plan arrivals;
-    int32_t m, l;
-    uint32_t *blocks_started; /* is cleared; or NULL */
-} symm_close_round_args;
 
 /* Copies all of A into one matrix. */
 typedef struct symm_copy_rows_args {

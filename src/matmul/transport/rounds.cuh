@@ -1,14 +1,14 @@
 /*
- * The kernels before and after a run's transfers. Products wait for transfers that wait for these
- * kernels, so they must fit beside products on every SM: one warp, few registers, little shared
- * memory. They wait for other ranks, so they are one block.
+ * The kernels before a run's transfers, and before products of rows that have arrived. Products
+ * wait for transfers that wait for these kernels, so they must fit beside products on every SM: one
+ * warp, few registers, little shared memory. They wait for other ranks, so they are one block.
  */
 #ifndef SYMM_MATMUL_ROUNDS_CUH
 #define SYMM_MATMUL_ROUNDS_CUH
 
 #include <symm/device.cuh>
 #include "args.h"
-#include "matmul/kernels/trace.cuh"
+#include "matmul/kernels/arrivals.cuh"
 
 /* The polls of a counter on this device after which a wait gives up: some 20 us. */
 enum { POLLS = 30 };
@@ -53,7 +53,7 @@ SYMM_DEV void reserve_signals(const symm_open_round_args &a)
  */
 SYMM_DEV void wait_for_product(const symm_open_round_args &a)
 {
-    for (uint32_t i = 0; i < POLLS && symm_detail::load_relaxed(a.blocks_started) + 1 < a.blocks;
+    for (uint32_t i = 0; i < POLLS && symm_detail::load_relaxed(&a.product->started) + 1 < a.blocks;
          i++)
         symm_detail::pause();
 }
@@ -66,7 +66,7 @@ SYMM_DEV void open_round(const symm_open_round_args &a)
     for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x)
         if (r != a.view.rank) {
             SYMM_TRACE_BEGIN(waits);
-            symm_dev_wait_peek(a.view, a.arrivals.pad, workspace_channel(a.arrivals), r, 1);
+            symm_dev_wait(a.view, a.arrivals.pad, workspace_channel(a.arrivals), r);
             trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_WORKSPACE, r, 0, waits);
         }
     __syncthreads(); /* if an abort has ended one thread's wait, all threads see the abort */
@@ -75,7 +75,7 @@ SYMM_DEV void open_round(const symm_open_round_args &a)
     for (uint32_t i = threadIdx.x; a.tickets && i <= (a.view.nranks - 1) * a.chunks;
          i += blockDim.x)
         symm_dev_store_one(a.tickets + i, 0u);
-    if (a.blocks_started && threadIdx.x == 0)
+    if (a.product && threadIdx.x == 0)
         wait_for_product(a);
     trace_round(a.view, SYMM_MATMUL_EVENT_OPEN_ROUND, begin);
 }
@@ -88,32 +88,17 @@ SYMM_DEV uint32_t chunks_of_rank(const symm_view &v, const symm_arrival_plan &pl
                                 plan.strip_rows, plan.k_pieces);
 }
 
+/* The last kernel of a run that waits for rows ends the run. */
 SYMM_DEV void await_rows(const symm_await_rows_args &a)
 {
-    const uint32_t chunks = chunks_of_rank(a.view, a.arrivals, a.m, a.l, a.shard);
+    const uint32_t chunks = chunks_of_rank(a.view, a.arrivals, a.m, a.l, a.shard),
+                   runs = symm_detail::load_relaxed(&a.round->runs);
 
-    for (uint32_t i = threadIdx.x; i < chunks; i += blockDim.x) {
-        SYMM_TRACE_BEGIN(begin);
-        symm_dev_wait_peek(a.view, a.arrivals.pad, (int)i, a.shard, 1);
-        trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_ROWS, a.shard, (int32_t)i, begin);
-    }
-}
-
-SYMM_DEV void close_round(const symm_close_round_args &a)
-{
-    const symm_arrival_plan &plan = a.arrivals;
-    const int32_t R = a.view.nranks, per_rank = workspace_channel(plan) + 1;
-    SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == 0);
-
-    for (int32_t i = (int32_t)threadIdx.x; i < R * per_rank; i += (int32_t)blockDim.x) {
-        const int32_t r = i / per_rank, channel = i % per_rank;
-        if (r != a.view.rank && (channel == workspace_channel(plan) ||
-                                 (uint32_t)channel < chunks_of_rank(a.view, plan, a.m, a.l, r)))
-            symm_dev_wait(a.view, plan.pad, channel, r, 1);
-    }
-    if (a.blocks_started && threadIdx.x == 0)
-        symm_dev_store_one(a.blocks_started, 0u);
-    trace_round(a.view, SYMM_MATMUL_EVENT_CLOSE_ROUND, begin);
+    for (uint32_t i = threadIdx.x; i < chunks; i += blockDim.x)
+        await_chunk(a.view, a.arrivals, (int32_t)i, a.shard, runs);
+    __syncthreads();
+    if (a.last && threadIdx.x == 0)
+        count_run(&a.round->runs);
 }
 
 #endif

@@ -17,25 +17,15 @@ uint32_t symm__transport_sends(const struct symm_transport *t)
     return t->tickets ? (uint32_t)(t->problem->nranks - 1) * symm__transport_own_chunks(t) : 0;
 }
 
-/* Tickets of units, units sent of each chunk to each other rank, and started blocks. */
-static uint64_t ntickets(const struct symm_transport *t)
-{
-    return 1 + (uint64_t)(t->problem->nranks - 1) * t->plan->chunks + 1;
-}
-
+/* Tickets of units, and units sent of each chunk to each other rank. */
 static uint64_t nbytes(const struct symm_transport *t)
 {
-    return ntickets(t) * sizeof *t->tickets;
+    return (1 + (uint64_t)(t->problem->nranks - 1) * t->plan->chunks) * sizeof *t->tickets;
 }
 
 static void set_memory(struct symm_transport *t, void *memory)
 {
     t->tickets = memory;
-}
-
-uint32_t *symm__transport_blocks_started(const struct symm_transport *t)
-{
-    return t->tickets ? t->tickets + ntickets(t) - 1 : NULL;
 }
 
 /* The number of a chunk's rows in a unit. */

@@ -1,6 +1,6 @@
 /*
  * The transport of a product: its memory, and the rounds of its runs. A round runs on a side
- * stream: open_round, which waits until the rows may be sent, the transfers, and close_round.
+ * stream: open_round, which waits until the rows may be sent, and the transfers.
  */
 #include "transport.h"
 
@@ -89,6 +89,8 @@ symm_status symm__transport_alloc(struct symm_call *call, void *owner, struct sy
     t->pad = block;
     TRY(symm__call_alloc(call, owner, sender->nbytes(t), &block));
     sender->set_memory(t, block);
+    TRY(symm__call_alloc(call, owner, sizeof *t->round, &block));
+    t->round = block;
 out:
     return st;
 }
@@ -108,16 +110,12 @@ out:
 
 symm_status symm__transport_prepare(struct symm_call *call, struct symm_transport *t)
 {
-    const struct symm_context *ctx = t->group->ctx;
     symm_status st;
 
     TRY(create_side_streams(call, t));
     if (t->plan->chunks == 0)
         return SYMM_OK;
-    /* A product may count its blocks before open_round clears the other counters. */
-    if (t->tickets)
-        TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)t->tickets, 0,
-               senders[t->plan->sender]->nbytes(t) / sizeof *t->tickets, ctx->own_stream);
+    TRY(symm__pad_clear_runs(t->group, t->round, sizeof *t->round));
     st = symm__pad_clear(t->group, t->pad, nchannels(t));
 out:
     return st;
@@ -137,12 +135,13 @@ symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t)
 static symm_status open_round(const struct symm_round *round, CUstream stream)
 {
     const struct symm_transport *t = round->t;
+    const bool let_begin = t->tickets && t->plan->strategy == SYMM_STRATEGY_FUSED;
     const symm_open_round_args args = {
         .view = t->view,
         .arrivals = symm__transport_arrivals(t),
         .signal_values = t->signal_values,
         .tickets = t->tickets,
-        .blocks_started = symm__transport_blocks_started(t),
+        .product = let_begin ? t->round : NULL,
         .chunks = symm__transport_own_chunks(t),
         .blocks = t->plan->blocks,
     };
@@ -172,32 +171,15 @@ symm_status symm__transport_await(const struct symm_call *call, const struct sym
                                        .arrivals = symm__transport_arrivals(t),
                                        .m = p->m,
                                        .l = p->l,
-                                       .shard = (p->rank + step) % p->nranks};
+                                       .round = t->round,
+                                       .shard = (p->rank + step) % p->nranks,
+                                       .last = step + 1 == p->nranks};
 
-    if (symm__rows_of_rank(p->m, p->nranks, args.shard) == 0)
+    if (!args.last && symm__rows_of_rank(p->m, p->nranks, args.shard) == 0)
         return SYMM_OK;
     return symm__transport_launch(call, call->stream,
                                   symm__trace_kernel(SYMM_KERNEL_matmul_await_rows, &args.view), 1,
                                   symm__transport_threads(t, SYMM_WARP), &args);
-}
-
-symm_status symm__transport_close(const struct symm_round *round)
-{
-    const struct symm_transport *t = round->t;
-    const symm_close_round_args args = {.view = t->view,
-                                        .arrivals = symm__transport_arrivals(t),
-                                        .m = t->problem->m,
-                                        .l = t->problem->l,
-                                        .blocks_started = symm__transport_blocks_started(t)};
-    symm_status st;
-
-    TRY(symm__side_stream_mark(round->side));
-    TRY(symm__side_stream_follow(round->side));
-    st = symm__transport_launch(round->call, symm__side_stream_handle(round->side),
-                                symm__trace_kernel(SYMM_KERNEL_matmul_close_round, &args.view), 1,
-                                symm__transport_threads(t, SYMM_WARP), &args);
-out:
-    return st;
 }
 
 static struct symm_collective_call gather_of(const struct symm_transport *t)

@@ -16,7 +16,8 @@ struct symm_transport {
     char *workspace; /* symmetric; NULL: nothing is gathered */
     symm_signal_pad *pad;
     uint64_t *signal_values; /* copy engines copy them to the receivers' pads; NULL: SMs send */
-    uint32_t *tickets; /* of units, see symm_push_args, then blocks_started; NULL: engines send */
+    uint32_t *tickets;       /* of units, see symm_push_args; NULL: copy engines send */
+    symm_round_state *round; /* NULL: all rows are present */
 };
 
 /* Allocates the memory of runs, owned by `owner`, for a plan with a workspace. Collective. */
@@ -27,9 +28,6 @@ symm_status symm__transport_prepare(struct symm_call *call, struct symm_transpor
 
 /* How rows arrive, for the product. */
 symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
-
-/* The counter of the product's blocks that have started; or NULL. */
-uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
 
 /* The chunks that SMs send in a run. */
 uint32_t symm__transport_sends(const struct symm_transport *t);
@@ -53,12 +51,12 @@ struct symm_round {
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */
 symm_status symm__transport_open(const struct symm_round *round);
 
-/* Waits on the call's stream until all rows of the rank of a step have arrived. */
+/*
+ * Waits on the call's stream until all rows of the rank of a step have arrived. The wait of the
+ * last step ends the run's arrivals; a fused product does it itself.
+ */
 symm_status symm__transport_await(const struct symm_call *call, const struct symm_transport *t,
                                   int step);
-
-/* Takes the run's signals, on the same side stream, after the run's products. */
-symm_status symm__transport_close(const struct symm_round *round);
 
 /* Makes the areas that symm_all_gather needs for all rows. Collective, during the create. */
 symm_status symm__transport_provide(struct symm_call *call, const struct symm_transport *t);

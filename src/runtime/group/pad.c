@@ -35,6 +35,18 @@ out:
     return st;
 }
 
+symm_status symm__pad_clear_runs(const struct symm_group *group, void *state, size_t nbytes)
+{
+    const struct symm_context *ctx = group->ctx;
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)state;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(ctx->drv, cuMemsetD32Async, at, 0, nbytes / sizeof(uint32_t), ctx->own_stream);
+    TRY_CU(ctx->drv, cuMemsetD32Async, at, ctx->agreed.epoch_start, 1, ctx->own_stream);
+out:
+    return st;
+}
+
 const uint64_t *symm__pad_arrived(const struct symm_group *group, const symm_signal_pad *pad,
                                   int channel)
 {

@@ -14,6 +14,12 @@ size_t symm__pad_nbytes(int nchannels, int nranks);
 symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels);
 
 /*
+ * Clears a state of `nbytes` in this rank's memory, on the context's own stream. Its first word
+ * counts runs, each with one signal on each channel, from where a pad's signals are counted. Local.
+ */
+symm_status symm__pad_clear_runs(const struct symm_group *group, void *state, size_t nbytes);
+
+/*
  * Returns the address, in this rank's pad, of the counter of this rank's signals on a channel. On
  * the peer that counts them, the counter is at the same offset.
  */

@@ -282,8 +282,8 @@ out:
 
 /*
  * With SMs as senders, or copy engines. Each other rank gets two chunks and their counts:
- * strips, or pieces along k. Engines have a kernel before the copies and one after them, and none
- * in between. Pipelined products of other ranks' rows have a kernel that waits before each.
+ * strips, or pieces along k. Engines have a kernel before the copies, and none in between. Pipelined
+ * products of other ranks' rows have a kernel that waits before each.
  * launches 0: any number. No run creates anything, not even the group's first one.
  */
 static const struct {
@@ -294,9 +294,9 @@ static const struct {
     {9, 8, SYMM_STRATEGY_FUSED, {.of_kernel = 1}},
     {9, 8, SYMM_STRATEGY_PIPELINED, {.of_kernel = 3}},
     {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .of_kernel = 1}},
-    {2400, 2000, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 8}},
-    {2400, 2000, SYMM_STRATEGY_PIPELINED, {.launches = 7, .of_kernel = 3, .copies = 8}},
-    {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 4, .pieces = 4}},
+    {2400, 2000, SYMM_STRATEGY_FUSED, {.launches = 2, .of_kernel = 1, .copies = 8}},
+    {2400, 2000, SYMM_STRATEGY_PIPELINED, {.launches = 6, .of_kernel = 3, .copies = 8}},
+    {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 2, .of_kernel = 1, .copies = 4, .pieces = 4}},
 };
 enum { NTRACES = sizeof traces / sizeof traces[0] };
 

@@ -157,14 +157,13 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* A run with transfers opens and closes one round, and waits for each workspace once. */
+/* A run with transfers opens one round, and waits for each workspace once. */
 static symm_status check_rounds(struct rank *self, const struct trace *t, const symm_matmul *m)
 {
     const size_t rounds = m->plan.chunks > 0;
     unsigned waited = 0;
 
     CHECK_RANK(self, count(t, SYMM_MATMUL_EVENT_OPEN_ROUND) == rounds);
-    CHECK_RANK(self, count(t, SYMM_MATMUL_EVENT_CLOSE_ROUND) == rounds);
     CHECK_RANK(self,
                count(t, SYMM_MATMUL_EVENT_WAIT_WORKSPACE) == rounds * (size_t)(self->nranks - 1));
     for (const symm_matmul_event *e = t->events; e < t->events + t->n; e++)

@@ -250,10 +250,10 @@ case_timeline() {
         rows 4
         said '^# out\.json: fused, 300 x 40 x 64, 3 ranks, rank 2: [0-9]+ events$'
         timeline 3 300 40
-        said '^# kinds:.* arrived 2,.* close round 1,.* open round 1, send 2, tile [1-9].* wait for rows [1-9]'
+        said '^# kinds:.* arrived 2,.* open round 1, send 2, tile [1-9].* wait for rows [1-9]'
         run 0 product 2 all-gather-matmul --strategy pipelined --trace out.json -m 300 -n 40 -k 64
         timeline 2 300 40
-        said '^# kinds: arrived 1, close round 1, open round 1, send 1, tile [1-9][0-9]*, wait for rows 1, '
+        said '^# kinds: arrived 1, open round 1, send 1, tile [1-9][0-9]*, wait for rows 1, '
         export SYMM_MATMUL_ENGINE_BYTES=1
         run 0 product 2 all-gather-matmul --strategy fused --trace out.json -m 300 -n 40 -k 64
         timeline 2 300 40

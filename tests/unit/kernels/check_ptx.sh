@@ -227,10 +227,10 @@ dynamic_of() { # constant
 dynamic=$(($(dynamic_of SYMM_WGMMA_PLAIN_SHARED_NBYTES)))
 with_parts=$(($(dynamic_of SYMM_WGMMA_SHARED_NBYTES)))
 [ "$dynamic" -gt 0 ] && [ "$with_parts" -gt "$dynamic" ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
-small=(matmul_{open_round,push,await_rows,close_round,copy_rows}{,_traced})
+small=(matmul_{open_round,push,await_rows,copy_rows}{,_traced})
 for kind in {float16,bfloat16}{,_traced}; do
     case $kind in *_traced) traced=_traced ;; *) traced= ;; esac
-    rounds=(matmul_{open_round,push,close_round}"$traced")
+    rounds=(matmul_{open_round,push}"$traced")
     registers_fit matmul_product_$kind 256 "${small[@]}"
     shared_fits 0 matmul_product_$kind "${rounds[@]}"
     shared_exceeds 0 matmul_product_$kind $portable_sender matmul_push_free_sms$traced

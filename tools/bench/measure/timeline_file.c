@@ -216,7 +216,6 @@ static void name_event(const symm_matmul_event *e, char name[64])
 
     switch (e->kind) {
     case SYMM_MATMUL_EVENT_OPEN_ROUND:
-    case SYMM_MATMUL_EVENT_CLOSE_ROUND:
         snprintf(name, 64, "%s", kind);
         break;
     default:
