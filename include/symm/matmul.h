@@ -62,7 +62,9 @@ typedef enum symm_strategy {
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
  * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. Of
  * cuBLASLt's first 8 algorithms the fastest is taken, by trials in symm_matmul_create(). Algorithms
- * with other bits than the first one do not count. SYMM_MATMUL_TRIALS=0 takes the first one.
+ * with other bits than the first one do not count. If symm's kernels have its bits and are faster,
+ * they compute, and AUTO of an all-gather product counts with measured times where all strategies
+ * have the same bits. SYMM_MATMUL_TRIALS=0 takes the first one, and AUTO counts with estimates.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On

@@ -7,6 +7,7 @@
 #include "matmul/cublas/cublas.h"
 #include "matmul/sm90/host.h"
 #include "product.h"
+#include "rival.h"
 #include "runtime/api/scope.h"
 #include "runtime/group/capture.h"
 #include "runtime/group/kernel.h"
@@ -49,11 +50,14 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
              p->any_order ? ", any order" : "");
 }
 
+/* Measured times: of all rows by the faster multiplier, of a rank's rows, by symm's kernels. */
+enum { OF_ALL, OF_SHARE, BY_SYMM, NTIMES };
+
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
     int64_t columns, k, cublas, wgmma, split, shape, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
-    int64_t cublas_ns;  /* measured; 0: not */
+    int64_t ns[NTIMES]; /* 0: not measured */
 };
 
 /*
@@ -90,15 +94,15 @@ static double sums_us(const struct symm_matmul *m, const struct own_part *parts,
     return symm__sums_us(&limits, &m->problem);
 }
 
-/* The time of the slowest rank's product by cuBLASLt; 0: not all ranks have measured it. */
-static double cublas_us(const struct own_part *parts, int nparts)
+/* The time of the slowest rank; 0: not all ranks have measured it. */
+static double slowest_us(const struct own_part *parts, int nparts, int time)
 {
     int64_t most = 0;
 
     for (int i = 0; i < nparts; i++) {
-        if (parts[i].cublas_ns == 0)
+        if (parts[i].ns[time] == 0)
             return 0;
-        most = parts[i].cublas_ns > most ? parts[i].cublas_ns : most;
+        most = parts[i].ns[time] > most ? parts[i].ns[time] : most;
     }
     return (double)most / 1e3;
 }
@@ -111,7 +115,9 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
                                         .cublas = true,
                                         .split = true,
                                         .shape = (int)parts[0].shape,
-                                        .cublas_us = cublas_us(parts, nparts),
+                                        .cublas_us = slowest_us(parts, nparts, OF_ALL),
+                                        .share_us = slowest_us(parts, nparts, OF_SHARE),
+                                        .own_us = slowest_us(parts, nparts, BY_SYMM),
                                         .only_sums = true,
                                         .multicast = !symm_multicast_off(m->group),
                                         .sums_us = sums_us(m, parts, nparts),
@@ -153,34 +159,95 @@ static symm_status suit_cublas_to_plan(struct symm_matmul *m)
                                 &m->cublas);
 }
 
+/* The plan of symm's kernels for all rows, with the bits of all rows in one matrix. */
+static struct symm_matmul_plan rival_plan(const struct symm_matmul *m)
+{
+    struct symm_problem all;
+
+    symm__collect_product(&m->collect, &m->problem, &all);
+    all.same_bits = true;
+    all.rank = all.collect_rank = 0;
+    all.nranks = all.collect_nranks = 1;
+    return symm__rival_plan(m, &all);
+}
+
+static int64_t ns_of(double us)
+{
+    return (int64_t)(us * 1e3);
+}
+
+/*
+ * Times the multipliers, if AUTO may know: in any order, and where all strategies have the bits of
+ * the faster one. Strategies of sums need not: see symm_matmul_create() about alpha.
+ */
+static symm_status measure(const struct symm_matmul *m, const struct symm_cublas_rival *rival,
+                           int64_t ns[NTIMES])
+{
+    const struct symm_problem *p = &m->problem;
+    const bool gathers = p->nranks > 1 && p->strategy == SYMM_STRATEGY_AUTO;
+    struct symm_cublas_product *shares = NULL;
+    struct symm_cublas_times all;
+    symm_status st;
+
+    if (!m->cublas || (!gathers && !p->any_order))
+        return SYMM_OK;
+    all = symm__cublas_measure(m->cublas, rival);
+    if (rival_plan(m).split.k_parts == 0) /* fused runs have no other kernel than tiles */
+        ns[BY_SYMM] = ns_of(all.own);
+    ns[OF_ALL] = ns_of(all.own > 0 && all.own < all.cublas ? all.own : all.cublas);
+    if (!gathers)
+        return SYMM_OK;
+    TRY(symm__cublas_prepare(m->group->ctx, p, p->nranks, &shares));
+    ns[OF_SHARE] = ns_of(symm__cublas_measure(shares, rival).cublas);
+    symm__cublas_release(shares);
+out:
+    return st;
+}
+
+/*
+ * Lets the products pick their algorithms. If symm's kernels take their place, the one that splits
+ * k may be faster than the other.
+ */
+static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival)
+{
+    const bool had = m->cublas != NULL;
+
+    symm__cublas_settle(&m->cublas, rival);
+    if (had && !m->cublas && rival && m->plan.chunks == 0)
+        m->plan.split = rival_plan(m).split;
+}
+
 /* Makes the plan and its memory; of a collective product together with the other ranks. */
 static symm_status prepare(struct symm_call *call, symm_status mine, bool collective,
                            struct symm_matmul *m)
 {
     struct own_part own = {0}, all[SYMM_MAX_RANKS];
-    symm_status st = mine;
+    struct symm_rival kernels;
+    const struct symm_cublas_rival *rival = mine == SYMM_OK ? symm__rival(call, m, &kernels) : NULL;
+    symm_status st;
 
     if (mine == SYMM_OK)
         own = (struct own_part){.columns = symm__problem_columns(&m->problem),
                                 .k = m->problem.k,
                                 .cublas = m->cublas != NULL,
-                                .cublas_ns = (int64_t)(symm__cublas_us(m->cublas) * 1e3),
                                 .wgmma = m->wgmma.usable,
                                 .split = m->wgmma.splits,
                                 .shape = m->wgmma.shape,
                                 .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};
+    if (mine == SYMM_OK)
+        mine = measure(m, rival, own.ns);
     if (!collective && mine != SYMM_OK)
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {
         plan(m, &own, 1);
-        symm__cublas_settle(&m->cublas);
+        settle(m, rival);
         return SYMM_OK;
     }
     TRY(agree(call, mine, m, &own, all));
     plan(m, all, call->group->nranks);
     TRY(suit_cublas_to_plan(m));
-    symm__cublas_settle(&m->cublas);
+    settle(m, rival);
     st = m->operation->prepare(call, m);
 out:
     return st;

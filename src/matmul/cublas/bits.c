@@ -130,23 +130,32 @@ static struct sample sample_of(const struct cublaslt_shape *s)
         line, symm__min(symm__ceil_div(s->d.columns, SAMPLED_LINES), s->workspace_nbytes / line)};
 }
 
+/* The candidates, and where their samples go. */
+struct comparison {
+    struct symm_cublas_trial *t;
+    const struct cublaslt_shape *shape;
+    const struct symm_cublas_tried *tried;
+    struct cublaslt_operands on;
+    const cublaslt_heuristic *algorithms;
+    int n;
+};
+
 /* Multiplies once, and fetches the sample. */
-static symm_status try_once(struct symm_cublas_trial *t, const struct cublaslt_shape *s,
-                            const struct cublaslt_product *product,
-                            const struct cublaslt_operands *on, char *out, bool *ran)
+static symm_status try_once(const struct comparison *c, int candidate, char *out, bool *ran)
 {
-    const struct sample sample = sample_of(s);
-    const uint64_t pitch = (uint64_t)s->d.ld * (sample.line_nbytes / s->d.rows);
-    const CUdeviceptr d = (CUdeviceptr)(uintptr_t)on->d,
-                      workspace = (CUdeviceptr)(uintptr_t)on->workspace;
-    char why[CUBLASLT_WHY];
+    struct symm_cublas_trial *t = c->t;
+    const struct cublaslt_matrix *d = &c->shape->d;
+    const struct sample sample = sample_of(c->shape);
+    const uint64_t pitch = (uint64_t)d->ld * (sample.line_nbytes / d->rows);
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)c->on.d,
+                      workspace = (CUdeviceptr)(uintptr_t)c->on.workspace;
     symm_status st = SYMM_OK;
 
-    TRY_CU(t->drv, cuMemsetD8Async, d, BYTE_OF_D, pitch * s->d.columns, t->stream);
-    *ran = symm__cublaslt_multiply(t->lt, product, on, t->stream, why);
+    TRY_CU(t->drv, cuMemsetD8Async, at, BYTE_OF_D, pitch * d->columns, t->stream);
+    *ran = symm__cublas_trial_enqueue(t, c->tried, &c->on, c->algorithms, c->n, candidate);
     if (!*ran)
         goto out;
-    TRY(symm__driver_copy_rows(t->drv, workspace, sample.line_nbytes, d, pitch * SAMPLED_LINES,
+    TRY(symm__driver_copy_rows(t->drv, workspace, sample.line_nbytes, at, pitch * SAMPLED_LINES,
                                sample.line_nbytes, sample.lines, t->stream));
     TRY(symm__cublas_trial_await(t));
     TRY_CU(t->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)out, workspace,
@@ -157,30 +166,31 @@ out:
 }
 
 symm_status symm__cublas_keep_same(struct symm_cublas_trial *t, const struct symm_cublas_pick *pick,
-                                   const struct cublaslt_product *product,
+                                   const struct symm_cublas_tried *tried,
                                    const struct cublaslt_operands *on,
-                                   cublaslt_heuristic *candidates, int *n)
+                                   cublaslt_heuristic *algorithms, int *n, bool *rival)
 {
     const struct sample sample = sample_of(&pick->shape);
     const uint64_t nbytes = sample.line_nbytes * sample.lines;
-    struct cublaslt_product tried = *product;
-    struct cublaslt_operands with = *on;
+    struct comparison c = {t, &pick->shape, tried, *on, algorithms, *n};
     char *first = malloc(nbytes), *other = malloc(nbytes);
     int kept = 0;
     symm_status st = SYMM_OK;
 
-    with.alpha = ALPHA;
-    with.beta = pick->has_c ? BETA : 0;
+    c.on.alpha = ALPHA;
+    c.on.beta = pick->has_c ? BETA : 0;
     if (nbytes == 0)
         st = symm__fail(SYMM_ERROR_MEMORY, "d is too large for trials of cuBLASLt");
     else if (!first || !other)
         st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    for (int i = 0; i < *n && st == SYMM_OK; i++) {
-        bool ran = false;
-        tried.chosen = candidates[i];
-        st = try_once(t, &pick->shape, &tried, &with, kept ? other : first, &ran);
-        if (st == SYMM_OK && ran && (kept == 0 || memcmp(first, other, nbytes) == 0))
-            candidates[kept++] = candidates[i];
+    for (int i = 0; i < c.n + *rival && st == SYMM_OK; i++) {
+        bool same = false;
+        st = try_once(&c, i, kept ? other : first, &same);
+        same = st == SYMM_OK && same && (kept == 0 || memcmp(first, other, nbytes) == 0);
+        if (i == c.n)
+            *rival = same && kept > 0;
+        else if (same)
+            algorithms[kept++] = algorithms[i];
     }
     if (st == SYMM_OK)
         *n = kept;

@@ -16,13 +16,14 @@ symm_status symm__cublas_fill(struct symm_cublas_trial *t, const struct cublaslt
                               const struct cublaslt_operands *on);
 
 /*
- * Keeps the first of *n candidates that runs, and the others with the same bits, in their order.
- * *n may become 0. The operands have been filled. Waits for the device. Errors, and *n is as
- * before: as symm__cublas_trial_pick(), ERROR_MEMORY.
+ * Keeps the first of *n algorithms that runs, and the others with the same bits, in their order. *n
+ * may become 0. *rival: whether the rival counts; it does no longer if its bits are others. The
+ * operands have been filled. Waits for the device. Errors, and *n is as before: as
+ * symm__cublas_trial_pick(), ERROR_MEMORY.
  */
 symm_status symm__cublas_keep_same(struct symm_cublas_trial *t, const struct symm_cublas_pick *pick,
-                                   const struct cublaslt_product *product,
+                                   const struct symm_cublas_tried *tried,
                                    const struct cublaslt_operands *on,
-                                   cublaslt_heuristic *candidates, int *n);
+                                   cublaslt_heuristic *algorithms, int *n, bool *rival);
 
 #endif

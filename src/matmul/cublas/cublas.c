@@ -1,46 +1,19 @@
 /* Products by cuBLASLt: their description, their algorithms, and runs. */
-#include "cublas.h"
+#include "prepared.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <symm/names.h>
-#include "library.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/plan.h"
-#include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
-#include "trial.h"
 
 enum { ALIGNMENT = 16, WORKSPACE_NBYTES_MAX = 32 << 20 };
 
-/* Multiply-adds: about 300 us. */
-static const double TRIAL_PRODUCTS_MAX = 1e11;
-
-/* The products of this number of rows of A. */
-struct part {
-    int32_t rows;
-    struct {
-        struct cublaslt_shape shape;
-        struct cublaslt_product product;
-        bool flipped; /* d' = b' a' */
-    } each[SYMM_MATMUL_MAX_B];
-};
-
-enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
-
-struct symm_cublas_product {
-    struct symm_cublas *from;
-    struct symm_problem problem;
-    bool trials; /* are still to be made */
-    int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
-    int32_t nparts;
-    struct part parts[MAX_PARTS];
-    double us;          /* of all products; 0: not measured */
-    symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
-    struct symm_cublas_memory *workspace; /* NULL: none is needed */
-};
+/* The rival replaces cuBLASLt if its time is less than this part. */
+static const double RIVAL_GAIN = 0.97;
 
 /* ------------------------------------------------------------------------------------ a problem */
 
@@ -80,8 +53,7 @@ static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All rows of A, or those of a shard, as one matrix; without data if rows are gathered. */
-static symm_matrix rows_of_a(const struct symm_problem *p, int32_t rows)
+symm_matrix symm__cublas_rows_of_a(const struct symm_problem *p, int32_t rows)
 {
     const int64_t ld = symm__matmul_ld(p->k);
 
@@ -104,7 +76,7 @@ static bool describe(const struct symm_problem *p, int32_t rows, int i, struct c
                      bool *flipped)
 {
     const int32_t n = p->n[i];
-    const symm_matrix rows_a = rows_of_a(p, rows);
+    const symm_matrix rows_a = symm__cublas_rows_of_a(p, rows);
     struct cublaslt_matrix a, b, c, d;
 
     if (p->bias[i].matrix.dtype || !describe_matrix(&rows_a, rows, p->k, p->l, &a) ||
@@ -149,7 +121,7 @@ static bool take_memory(struct symm_cublas_product *product, uint64_t sums_nbyte
 {
     const struct symm_problem *p = &product->problem;
     const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
-    symm_matrix packed = rows_of_a(p, p->m);
+    symm_matrix packed = symm__cublas_rows_of_a(p, p->m);
     const uint64_t a_nbytes =
         product->nshares > 1 || is_packed(p)
             ? 0
@@ -168,7 +140,7 @@ static bool take_memory(struct symm_cublas_product *product, uint64_t sums_nbyte
 }
 
 /* Prepares the products of a part. False, with the reason. */
-static bool make_part(const struct symm_cublas_product *product, struct part *part,
+static bool make_part(const struct symm_cublas_product *product, struct symm_cublas_part *part,
                       char why[CUBLASLT_WHY])
 {
     const struct symm_problem *p = &product->problem;
@@ -196,90 +168,6 @@ static void name_parts(struct symm_cublas_product *product)
     product->nparts = 1;
     if (fewest < most && fewest > 0)
         product->parts[product->nparts++].rows = fewest;
-}
-
-/* The memory that the products' trials need, or their algorithms. */
-static uint64_t most_nbytes(const struct symm_cublas_product *product, bool trial)
-{
-    uint64_t most = 0;
-
-    for (int part = 0; part < product->nparts; part++)
-        for (int i = 0; i < product->problem.nb; i++) {
-            const struct cublaslt_shape *shape = &product->parts[part].each[i].shape;
-            const struct cublaslt_product *made = &product->parts[part].each[i].product;
-            most = symm__max(most, trial ? symm__cublas_trial_nbytes(shape)
-                                         : made->chosen.workspace_nbytes);
-        }
-    return most;
-}
-
-/*
- * Whether to pick algorithms by trials. The first one of a longer product is hardly ever slower
- * than another one, and an algorithm that is fast in a trial may be slower at the clock of long
- * products.
- */
-static bool tries(const struct symm_cublas_product *product)
-{
-    const struct symm_problem *p = &product->problem;
-
-    return product->trials &&
-           (double)product->parts[0].rows * p->k * p->l * (double)symm__problem_columns(p) <=
-               TRIAL_PRODUCTS_MAX;
-}
-
-/* Takes the algorithm that trials pick, or have picked for an equal product. */
-static symm_status pick_one(const struct symm_cublas_product *product,
-                            struct symm_cublas_trial *trial, struct cublaslt_product *one,
-                            struct symm_cublas_pick *pick)
-{
-    struct symm_cublas *c = product->from;
-    const int64_t begin_us = symm__now_us();
-    symm_status st = SYMM_OK;
-
-    if (!symm__cublas_recall(c, pick)) {
-        if (!trial->memory)
-            TRY(symm__cublas_trial_open(c->ctx->drv, &c->lt, most_nbytes(product, true), trial));
-        TRY(symm__cublas_trial_pick(trial, one, pick));
-        symm__cublas_remember(c, pick);
-        symm__log(&c->ctx->log, SYMM_LOG_DETAIL,
-                  "trials of cuBLASLt took %lld us; its product %g us",
-                  (long long)(symm__now_us() - begin_us), pick->us);
-    }
-    one->chosen = pick->chosen;
-out:
-    return st;
-}
-
-/*
- * Gives each product its fastest algorithm. One that fails keeps the first one. The time is known
- * to the plan in any order only: else it would let the bits depend on it.
- */
-static void pick(struct symm_cublas_product *product)
-{
-    const struct symm_problem *p = &product->problem;
-    struct symm_cublas *c = product->from;
-    struct symm_cublas_trial trial = {.drv = c->ctx->drv};
-    double sum = 0;
-    symm_status st = SYMM_OK;
-
-    product->trials = false;
-    for (int part = 0; part < product->nparts; part++)
-        for (int i = 0; i < product->problem.nb; i++) {
-            struct symm_cublas_pick of = {.shape = product->parts[part].each[i].shape,
-                                          .any_order = p->any_order,
-                                          .has_c = p->c[i].matrix.dtype != 0};
-            TRY(pick_one(product, &trial, &product->parts[part].each[i].product, &of));
-            sum += of.us;
-        }
-    if (p->any_order)
-        product->us = sum;
-out:
-    if (st != SYMM_OK)
-        symm__log(&c->ctx->log, SYMM_LOG_DETAIL, "cuBLASLt's first algorithm is used: %s",
-                  symm__failure_text());
-    symm__cublas_trial_close(&trial);
-    if (trial.busy)
-        symm__cublas_keep(c, trial.memory);
 }
 
 /* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
@@ -327,22 +215,31 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
         refuse(product, why);
         return SYMM_OK;
     }
-    if (p->any_order && tries(product))
-        pick(product);
     *out = product;
 out:
     return st;
 }
 
-void symm__cublas_settle(struct symm_cublas_product **product)
+/* Whether the rival computes all rows faster, with the same bits. */
+static bool is_beaten(const struct symm_cublas_product *product)
+{
+    return product->nshares == 1 && symm__cublas_is_short(product) && product->us.own > 0 &&
+           product->us.own < RIVAL_GAIN * product->us.cublas;
+}
+
+void symm__cublas_settle(struct symm_cublas_product **product,
+                         const struct symm_cublas_rival *rival)
 {
     if (!*product)
         return;
-    if (tries(*product))
-        pick(*product);
-    if (take_memory(*product, most_nbytes(*product, false)))
+    if ((*product)->trials && symm__cublas_is_short(*product))
+        symm__cublas_pick(*product, rival);
+    if (is_beaten(*product))
+        refuse(*product, "symm's kernels are faster, and have the same bits");
+    else if (!take_memory(*product, symm__cublas_most_nbytes(*product, false)))
+        refuse(*product, "out of memory for its workspace");
+    else
         return;
-    refuse(*product, "out of memory for its workspace");
     *product = NULL;
 }
 
@@ -357,11 +254,6 @@ void symm__cublas_release(struct symm_cublas_product *product)
     if (product->workspace)
         symm__cublas_give(c, product->workspace);
     free(product);
-}
-
-double symm__cublas_us(const struct symm_cublas_product *product)
-{
-    return product ? product->us : 0;
 }
 
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product)
@@ -409,7 +301,8 @@ bool symm__cublas_suits(const struct symm_cublas_product *product, const struct 
     return all;
 }
 
-static const struct part *part_of(const struct symm_cublas_product *product, int32_t rows)
+static const struct symm_cublas_part *part_of(const struct symm_cublas_product *product,
+                                              int32_t rows)
 {
     return &product->parts[product->parts[0].rows == rows ? 0 : 1];
 }
@@ -418,7 +311,7 @@ symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
                                  const struct symm_problem *p, const void *a, int32_t first_row,
                                  int32_t rows, CUstream stream)
 {
-    const struct part *part = part_of(product, rows);
+    const struct symm_cublas_part *part = part_of(product, rows);
     char why[CUBLASLT_WHY];
 
     for (int i = 0; i < p->nb; i++) {

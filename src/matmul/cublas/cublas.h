@@ -10,29 +10,46 @@
 
 struct symm_cublas_product;
 
+/* symm's kernels, as another candidate of trials. */
+struct symm_cublas_rival {
+    /* Enqueues the product of p, which is of one rank and has its data. Stream-ordered. */
+    symm_status (*enqueue)(const struct symm_cublas_rival *rival, const struct symm_problem *p,
+                           CUstream stream);
+};
+
+/* Measured times, us, of all products; 0: not measured. */
+struct symm_cublas_times {
+    double cublas, own; /* own: by the rival */
+};
+
 /*
  * Prepares products of all rows of A, or if nshares is not 1, of the rows that one of that many
  * ranks has. The rows are complete before their product begins. *out is NULL if cuBLASLt cannot
  * compute them: it is disabled or not installed, the driver is emulated, the problem wants the same
  * bits or rows that arrive during a product, it has a bias, an activation, types or a layout that
- * cuBLASLt does not support. In any order, and if trials are wanted, the products are timed.
+ * cuBLASLt does not support.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
                                  int nshares, struct symm_cublas_product **out);
 /*
- * Lets the products take the fastest of cuBLASLt's first algorithms, by trials: with any_order of
- * all, else of those with the same bits as the first one. Trials wait for the device. If they fail,
- * or would be too long, the products take the first algorithm. Then takes their memory; if there is
- * none, releases them, and *product is NULL. Once, before the first run.
+ * Times the products by trials, which wait for the device. The times are 0 if trials fail, are not
+ * wanted, or would be too long. So they are if the bits of a run would depend on which is faster:
+ * unless any order is allowed, or the rival has the same bits. NULL is fine for both.
  */
-void symm__cublas_settle(struct symm_cublas_product **product);
+struct symm_cublas_times symm__cublas_measure(struct symm_cublas_product *product,
+                                              const struct symm_cublas_rival *rival);
+/*
+ * Lets the products take the fastest of cuBLASLt's first algorithms, by trials: with any_order of
+ * all, else of those with the same bits as the first one. If they fail, or would be too long, the
+ * products take the first algorithm. Then takes their memory. Releases them, and *product is NULL,
+ * if there is none, or if the rival is faster with these bits. Once, before the first run.
+ */
+void symm__cublas_settle(struct symm_cublas_product **product,
+                         const struct symm_cublas_rival *rival);
 /* Releases the products; their runs are done. Never waits. NULL is fine. */
 void symm__cublas_release(struct symm_cublas_product *product);
-
-/* The measured time of all products; 0: not measured. NULL is fine. */
-double symm__cublas_us(const struct symm_cublas_product *product);
 
 /* The destination of a copy of A before the products; data NULL: A is one matrix already. */
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product);

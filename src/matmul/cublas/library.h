@@ -22,7 +22,8 @@ struct symm_cublas_pick {
     struct cublaslt_shape shape;
     bool any_order, has_c;
     cublaslt_heuristic chosen;
-    double us; /* of one product */
+    double us;     /* of one product */
+    double own_us; /* the same by symm's kernels; 0: not tried, or with other bits */
 };
 
 struct symm_cublas {

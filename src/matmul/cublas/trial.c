@@ -7,7 +7,7 @@
 #include "runtime/base/numbers.h"
 
 enum {
-    CANDIDATES = 8,
+    CANDIDATES = SYMM_CUBLAS_CANDIDATES,
     ROUNDS_MIN = 3, /* after one that loads the kernels */
     ROUNDS_MAX = 8,
     ROUNDS_US = 20000, /* of all candidates */
@@ -110,16 +110,36 @@ out:
     return st;
 }
 
-/* Whether the algorithm runs. */
-static bool enqueue(const struct symm_cublas_trial *t, const struct cublaslt_product *product,
-                    const struct cublaslt_operands *on, int runs)
+/* The problem with the trial's operands. */
+static struct symm_problem problem_on(const struct symm_cublas_tried *tried,
+                                      const struct cublaslt_operands *on)
 {
-    char why[CUBLASLT_WHY];
-    bool ran = true;
+    struct symm_problem p = tried->problem;
 
-    for (int i = 0; i < runs && ran; i++)
-        ran = symm__cublaslt_multiply(t->lt, product, on, t->stream, why);
-    return ran;
+    p.alpha = on->alpha;
+    p.beta = on->beta;
+    p.a.matrix.data = (void *)(uintptr_t)(tried->flipped ? on->b : on->a);
+    p.b[0].matrix.data = (void *)(uintptr_t)(tried->flipped ? on->a : on->b);
+    p.d[0].matrix.data = on->d;
+    if (p.c[0].matrix.dtype)
+        p.c[0].matrix.data = on->d;
+    return p;
+}
+
+bool symm__cublas_trial_enqueue(const struct symm_cublas_trial *t,
+                                const struct symm_cublas_tried *tried,
+                                const struct cublaslt_operands *on,
+                                const cublaslt_heuristic *algorithms, int n, int candidate)
+{
+    struct cublaslt_product product = *tried->product;
+    char why[CUBLASLT_WHY];
+
+    if (candidate == n) {
+        const struct symm_problem p = problem_on(tried, on);
+        return tried->rival->enqueue(tried->rival, &p, t->stream) == SYMM_OK;
+    }
+    product.chosen = algorithms[candidate];
+    return symm__cublaslt_multiply(t->lt, &product, on, t->stream, why);
 }
 
 /* Keeps the device at work while the host enqueues the runs that follow. */
@@ -135,17 +155,37 @@ out:
     return st;
 }
 
-/* *us: of one of `runs`; INFINITY: the algorithm does not run. */
-static symm_status time_runs(struct symm_cublas_trial *t, const struct cublaslt_product *product,
-                             const struct cublaslt_operands *on, int runs, double *us)
+/* What is timed: algorithms of the library, and behind them perhaps the rival. */
+struct candidates {
+    const struct symm_cublas_tried *tried;
+    const struct cublaslt_operands *on;
+    cublaslt_heuristic algorithms[CANDIDATES];
+    int n;
+    bool rival;
+    double least[CANDIDATES + 1]; /* us; INFINITY: it does not run */
+};
+
+static bool enqueue(const struct symm_cublas_trial *t, const struct candidates *c, int candidate,
+                    int runs)
+{
+    bool ran = true;
+
+    for (int i = 0; i < runs && ran; i++)
+        ran = symm__cublas_trial_enqueue(t, c->tried, c->on, c->algorithms, c->n, candidate);
+    return ran;
+}
+
+/* *us: of one of `runs`; INFINITY: the candidate does not run. */
+static symm_status time_runs(struct symm_cublas_trial *t, const struct candidates *c, int candidate,
+                             int runs, double *us)
 {
     float ms;
     bool ran;
     symm_status st = SYMM_OK;
 
-    ran = enqueue(t, product, on, 1); /* line_up() has emptied the device's cache */
+    ran = enqueue(t, c, candidate, 1); /* line_up() has emptied the device's cache */
     TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
-    ran = ran && enqueue(t, product, on, runs);
+    ran = ran && enqueue(t, c, candidate, runs);
     TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
     TRY(await_end(t));
     TRY_CU(t->drv, cuEventElapsedTime, &ms, t->begin, t->end);
@@ -173,56 +213,54 @@ static int rounds_of(const struct cublaslt_shape *s, int n)
     return (int)fmin(fmax(ROUNDS_US / us, ROUNDS_MIN), ROUNDS_MAX);
 }
 
-/* The least times of n candidates. Rounds alternate between them. */
+/* The least times. Rounds alternate between the candidates. */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
-                            const struct cublaslt_product *product,
-                            const struct cublaslt_operands *on,
-                            const cublaslt_heuristic *candidates, int n, double *least)
+                            struct candidates *c)
 {
-    const int runs = runs_of(shape), rounds = rounds_of(shape, n);
-    struct cublaslt_product tried = *product;
+    const int n = c->n + c->rival, runs = runs_of(shape), rounds = rounds_of(shape, n);
     double us = INFINITY;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < n; i++)
-        least[i] = INFINITY;
+        c->least[i] = INFINITY;
     for (int round = 0; round <= rounds; round++)
         for (int i = 0; i < n; i++) {
-            tried.chosen = candidates[i];
-            TRY(line_up(t, shape, on));
-            TRY(time_runs(t, &tried, on, round > 0 ? runs : 1, &us));
+            TRY(line_up(t, shape, c->on));
+            TRY(time_runs(t, c, i, round > 0 ? runs : 1, &us));
             if (round > 0)
-                least[i] = fmin(least[i], us);
+                c->least[i] = fmin(c->least[i], us);
         }
 out:
     return st;
 }
 
 symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
-                                    const struct cublaslt_product *product,
+                                    const struct symm_cublas_tried *tried,
                                     struct symm_cublas_pick *pick)
 {
     const struct cublaslt_shape *shape = &pick->shape;
     const struct cublaslt_operands on = operands(t, shape);
-    cublaslt_heuristic candidates[CANDIDATES];
-    double least[CANDIDATES];
+    struct candidates c = {.tried = tried, .on = &on, .rival = tried->rival != NULL};
     char why[CUBLASLT_WHY];
-    int n = symm__cublaslt_algorithms(t->lt, shape, product, candidates, CANDIDATES, why), best = 0;
+    int best = 0;
     symm_status st;
 
-    if (n < 0)
+    c.n = symm__cublaslt_algorithms(t->lt, shape, tried->product, c.algorithms, tried->algorithms,
+                                    why);
+    if (c.n < 0)
         return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", why);
     TRY(symm__cublas_fill(t, shape, &on));
     if (!pick->any_order)
-        TRY(symm__cublas_keep_same(t, pick, product, &on, candidates, &n));
-    TRY(time_all(t, shape, product, &on, candidates, n, least));
-    for (int i = 1; i < n; i++)
-        if (least[i] < least[best] * (best == 0 ? GAIN : 1))
+        TRY(symm__cublas_keep_same(t, pick, tried, &on, c.algorithms, &c.n, &c.rival));
+    TRY(time_all(t, shape, &c));
+    for (int i = 1; i < c.n; i++)
+        if (c.least[i] < c.least[best] * (best == 0 ? GAIN : 1))
             best = i;
-    if (n == 0 || least[best] == INFINITY)
+    if (c.n == 0 || c.least[best] == INFINITY)
         return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: no algorithm runs");
-    pick->chosen = candidates[best];
-    pick->us = least[best];
+    pick->chosen = c.algorithms[best];
+    pick->us = c.least[best];
+    pick->own_us = c.rival && c.least[c.n] < INFINITY ? c.least[c.n] : 0;
 out:
     return st;
 }

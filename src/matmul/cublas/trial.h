@@ -2,7 +2,10 @@
 #ifndef SYMM_MATMUL_CUBLAS_TRIAL_H
 #define SYMM_MATMUL_CUBLAS_TRIAL_H
 
+#include "cublas.h"
 #include "library.h"
+
+enum { SYMM_CUBLAS_CANDIDATES = 8 /* algorithms of the library, at most */ };
 
 struct symm_cublas_trial {
     const struct symm_driver *drv;
@@ -11,6 +14,15 @@ struct symm_cublas_trial {
     CUevent begin, end;
     CUdeviceptr memory; /* operands, and a workspace */
     bool busy;          /* a run has not ended in time: the device still uses the memory */
+};
+
+/* A product whose algorithms a trial times. */
+struct symm_cublas_tried {
+    const struct cublaslt_product *product;
+    int algorithms;              /* the first ones, at most this many */
+    struct symm_problem problem; /* the same product: of one rank, with one b */
+    bool flipped;                /* a is the problem's b */
+    const struct symm_cublas_rival *rival;
 };
 
 /* The memory that trials of a product need. Pure. */
@@ -24,12 +36,18 @@ symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct 
                                     uint64_t nbytes, struct symm_cublas_trial *out);
 /*
  * Times the library's first algorithms for a product, and picks the fastest one: in any order of
- * all, else of the first one and those with its bits. Waits for the device. Errors, and nothing is
- * picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT: a run has not ended within some seconds.
+ * all, else of the first one and those with its bits. Times the rival, too, if it has these bits.
+ * Waits for the device. Errors, and nothing is picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT: a
+ * run has not ended within some seconds.
  */
 symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
-                                    const struct cublaslt_product *product,
+                                    const struct symm_cublas_tried *tried,
                                     struct symm_cublas_pick *pick);
+/* Enqueues a candidate: of n algorithms, or behind them the rival. Returns whether it runs. */
+bool symm__cublas_trial_enqueue(const struct symm_cublas_trial *t,
+                                const struct symm_cublas_tried *tried,
+                                const struct cublaslt_operands *on,
+                                const cublaslt_heuristic *algorithms, int n, int candidate);
 /* Waits until the device has done what the trial has enqueued. Errors: ERROR_DRIVER, _TIMEOUT */
 symm_status symm__cublas_trial_await(struct symm_cublas_trial *t);
 /* Releases the stream, and the memory unless the trial is busy. May wait for the device. */

@@ -293,6 +293,8 @@ double symm__model_cublas_us(const struct symm_matmul_limits *limits, const stru
         return us;
     if (rows == p->m)
         return limits->cublas_us;
+    if (limits->share_us > 0)
+        return limits->share_us;
     return us * fmax(limits->cublas_us / estimate_cublas_us(limits, p, columns, p->m), 1);
 }
 

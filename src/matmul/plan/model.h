@@ -61,8 +61,8 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
 double symm__model_fused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                             int64_t columns, const struct symm_matmul_plan *plan);
 /*
- * A product of this number of rows by cuBLASLt. If all rows have been measured and take longer than
- * estimated, so does a part of them.
+ * A product of this number of rows by cuBLASLt. If only all rows have been measured, and take
+ * longer than estimated, so does a part of them.
  */
 double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                              int64_t columns, int32_t rows);

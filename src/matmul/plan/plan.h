@@ -21,12 +21,17 @@ enum symm_sender { SYMM_SENDER_SMS, SYMM_SENDER_COPY_ENGINES, SYMM_SENDERS };
 struct symm_matmul_limits {
     int nsms, max_threads; /* the minimum over the ranks' devices */
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
-    double cublas_us;      /* that product's measured time, on the slowest rank; 0: by estimate */
-    bool wgmma;            /* at least one rank may use the Hopper kernel */
-    bool split;            /* all ranks may use the kernel that splits k */
-    int shape;             /* of its tiles, from 1 on, on all ranks; 0: by estimate */
-    bool only_sums;        /* on all ranks: see symm__only_sums() */
-    bool multicast;        /* the group has it */
+    /*
+     * Measured times of products without communication, on the slowest rank; 0: by estimate. Of all
+     * rows, by cuBLASLt or by symm's kernels, if they are faster; of the rows of one rank, by
+     * cuBLASLt; of all rows, by symm's kernels.
+     */
+    double cublas_us, share_us, own_us;
+    bool wgmma;     /* at least one rank may use the Hopper kernel */
+    bool split;     /* all ranks may use the kernel that splits k */
+    int shape;      /* of its tiles, from 1 on, on all ranks; 0: by estimate */
+    bool only_sums; /* on all ranks: see symm__only_sums() */
+    bool multicast; /* the group has it */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
     double sums_us;
     /* Copy engines send shards of at least this, in chunks of at least this; 0: by estimate. */

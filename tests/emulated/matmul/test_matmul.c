@@ -281,8 +281,8 @@ out:
 }
 
 /*
- * With SMs as senders, or copy engines. Each other rank gets two chunks and their counts:
- * strips, or pieces along k. Engines have a kernel before the copies, and none in between. Pipelined
+ * With SMs as senders, or copy engines. Each other rank gets two chunks and their counts: strips,
+ * or pieces along k. Engines have a kernel before the copies, and none in between. Pipelined
  * products of other ranks' rows have a kernel that waits before each.
  * launches 0: any number. No run creates anything, not even the group's first one.
  */

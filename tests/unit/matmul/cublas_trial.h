@@ -100,6 +100,7 @@ static inline void open_fake(void)
 {
     setenv("SYMM_DRIVER", "emulated", 1);
     setenv("SYMM_MATMUL_TRIALS", "0", 1); /* where they are counted: products, allocations */
+    setenv("SYMM_MATMUL_WGMMA", "0", 1);  /* so that trials have no rival */
     use_library("libfake_cublaslt.so");
     void *library = dlopen(getenv("SYMM_CUBLASLT_LIBRARY"), RTLD_NOW);
     ck_assert_msg(library, "%s", dlerror());
@@ -120,6 +121,7 @@ struct trial {
     bool stuck;          /* events never happen */
     bool no_events;      /* during create */
     int kept;            /* allocations left after create; 0: any */
+    bool by_symm;        /* runs must not use cuBLASLt; of one rank */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
@@ -157,6 +159,7 @@ static inline void multiply(struct rank *self, void *arg)
     struct matmul_job job = {.nbytes = {0}};
     symm_context *ctx = NULL;
     symm_stream stream = NULL;
+    int products = 0;
 
     RANK_TRY(self, rank_join(self, &ctx));
     RANK_TRY(self, symm_stream_create(ctx, &stream));
@@ -177,8 +180,10 @@ static inline void multiply(struct rank *self, void *arg)
         disguised.cuEventCreate = emulated->cuEventCreate;
     CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
     CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
+    products = fake->products;
     for (uint64_t round = 1; round < 3; round++)
         RANK_TRY(self, matmul_job_works(self, &job, round, stream));
+    CHECK_RANK(self, self->nranks > 1 || t->by_symm == (fake->products == products));
 out:
     matmul_job_close(&job);
     symm_stream_destroy(stream);

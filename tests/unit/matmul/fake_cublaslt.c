@@ -301,7 +301,7 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
     memset(workspace, 0xa5, ASKED);
     for (int64_t i = 0; i < ld->batches * rows * columns; i++) {
         const int64_t row = i % rows, column = i / rows % columns, batch = i / rows / columns;
-        float halves[2] = {0, 0};
+        float halves[2] = {0, 0}, in_order = 0;
         double sum = 0;
 
         for (int64_t j = 0; j < k; j++) {
@@ -309,10 +309,13 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
                              widened(lb, b, at(lb, o->transposed[1], batch, j, column));
             sum += x;
             halves[j < k / 2] += (float)x;
+            in_order += (float)x;
         }
         if (fake_cublaslt.halves & 1u << algorithm[2])
             sum = (double)(halves[0] + halves[1]);
         sum *= (double)*(const float *)alpha;
+        if (fake_cublaslt.in_order & 1u << algorithm[2])
+            sum = (double)(in_order * *(const float *)alpha);
         if (*(const float *)beta != 0)
             sum += (double)*(const float *)beta * widened(lc, c, at(lc, 0, batch, row, column));
         element_narrow(e, &(union element_number){.real = sum},

@@ -14,7 +14,8 @@ struct fake_cublaslt {
     int products;                 /* that have been made */
     void (*before)(void *stream); /* of each product; NULL: nothing */
     unsigned fails;               /* algorithms, one bit each, that do not run */
-    unsigned halves; /* algorithms that add the halves of k in fp32; the others round once */
+    unsigned halves;   /* algorithms that add the halves of k in fp32; the others round once */
+    unsigned in_order; /* algorithms that add and scale in fp32, as symm's emulated kernels */
     unsigned us[FAKE_CUBLASLT_ALGORITHMS]; /* that a product takes longer */
     int algorithm;                         /* of the last product */
 };

@@ -225,3 +225,69 @@ TEST(trials, auto_counts_with_the_measured_time)
     t.wants = SYMM_STRATEGY_UNFUSED;
     ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
 }
+
+/* ------------------------------------------------------------- symm's kernels as a candidate */
+
+enum { SLOWER_THAN_KERNELS_US = 120000 /* under a sanitizer, too */ };
+
+/* Only algorithm 0 runs, which is slower than the emulated kernels of Hopper GPUs. */
+static void open_with_rival(void)
+{
+    open_with_trials();
+    setenv("SYMM_MATMUL_WGMMA", "1", 1);
+    fake->fails = ~1u;
+    fake->us[0] = SLOWER_THAN_KERNELS_US;
+    fake->in_order = 1;
+}
+
+/* With the same bits, or in any order. */
+TEST(trials, faster_kernels_of_symm_take_the_place)
+{
+    static const float factor = 1.5f;
+    struct trial t = {.c = simple(16, 24, 8), .by_columns = B_BY_COLUMNS};
+
+    open_with_rival();
+    t.c.out = t.c.addend = SYMM_BFLOAT16;
+    t.c.alpha = &factor;
+    t.by_symm = true;
+    ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    fake->in_order = 0;
+    t.by_symm = false;
+    ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    t.by_symm = t.c.any_order = true;
+    ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
+}
+
+TEST(trials, slower_kernels_of_symm_do_not)
+{
+    struct trial t = {.c = simple(16, 24, 8)};
+
+    open_with_rival();
+    t.c.out = SYMM_BFLOAT16;
+    fake->us[0] = 0;
+    ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+}
+
+/* The Hopper kernel does not take A by columns. */
+TEST(trials, kernels_that_cannot_run_are_no_candidate)
+{
+    struct trial t = {.c = simple(16, 24, 8), .by_columns = A_BY_COLUMNS};
+
+    open_with_rival();
+    t.c.out = SYMM_BFLOAT16;
+    ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+}
+
+/* Ranks time both multipliers, of all rows and of their own, before they choose. */
+TEST_LOOP(trials, auto_counts_with_times_that_cannot_change_bits, 0, 2)
+{
+    struct trial t = {.c = gathered(7, 24, 8, SYMM_STRATEGY_AUTO)};
+
+    open_with_rival();
+    t.c.out = SYMM_BFLOAT16;
+    fake->in_order = _i ? 1 : 0;
+    fake->us[0] = _i ? SLOWER_THAN_KERNELS_US : 0;
+    ranks_run_ok(3, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
+}

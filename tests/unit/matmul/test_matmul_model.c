@@ -86,6 +86,62 @@ TEST_LOOP(model, the_strategy_that_was_the_fastest, 0, NSTRATEGIES)
                      strategies[_i].best);
 }
 
+/*
+ * On two H200 GPUs, with measured times of products, us: of all rows and of one rank's by cuBLASLt,
+ * of all rows by symm's kernels. Where the last is 0, they have other bits, and nothing counts.
+ */
+static const struct {
+    int32_t m, n, k;
+    double cublas, share, own;
+    symm_strategy best;
+} measured[] = {
+    {9279, 1536, 3072, 117, 61, 123, SYMM_STRATEGY_FUSED},         /* 133, pipelined 149 */
+    {10288, 2048, 4096, 219, 109, 227, SYMM_STRATEGY_PIPELINED},   /* 239, fused 254 */
+    {11117, 2048, 3072, 182, 95, 196, SYMM_STRATEGY_PIPELINED},    /* 208, 218 */
+    {6522, 2368, 3584, 147, 80, 152, SYMM_STRATEGY_FUSED},         /* 161, pipelined 167 */
+    {4485, 3328, 2560, 103, 53, 109, SYMM_STRATEGY_PIPELINED},     /* 111, fused 116 */
+    {3226, 2304, 7168, 138, 71, 139, SYMM_STRATEGY_PIPELINED},     /* 147, 159 */
+    {14622, 8192, 4096, 1221, 620, 1265, SYMM_STRATEGY_PIPELINED}, /* 1450, 1473 */
+    {381, 9216, 6144, 66, 40, 67, SYMM_STRATEGY_UNFUSED},          /* 80, fused 116, pipelined 86 */
+    {437, 43008, 12288, 616, 349, 691, SYMM_STRATEGY_UNFUSED},     /* 745, 773, 806 */
+    {99, 28672, 8192, 116, 114, 0, SYMM_STRATEGY_UNFUSED},         /* 125, 309, 231 */
+};
+enum { NMEASURED = sizeof measured / sizeof measured[0] };
+
+TEST_LOOP(model, the_strategy_by_measured_times, 0, NMEASURED)
+{
+    const double own = measured[_i].own, cublas = measured[_i].cublas;
+    const struct symm_matmul_limits limits = {.nsms = NSMS,
+                                              .max_threads = 1024,
+                                              .wgmma = true,
+                                              .cublas = true,
+                                              .cublas_us = own > 0 ? cublas : 0,
+                                              .share_us = own > 0 ? measured[_i].share : 0,
+                                              .own_us = own};
+    const struct symm_problem p = problem(measured[_i].m, measured[_i].n, measured[_i].k, 2);
+
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, measured[_i].n).strategy, measured[_i].best);
+}
+
+/* Fused runs take longer if symm's kernels do, so another strategy may be faster then. */
+TEST(model, slow_kernels_of_symm)
+{
+    struct symm_matmul_limits limits = {.nsms = NSMS,
+                                        .max_threads = 1024,
+                                        .wgmma = true,
+                                        .cublas = true,
+                                        .cublas_us = 117,
+                                        .share_us = 61,
+                                        .own_us = 123};
+    const struct symm_problem p = problem(9279, 1536, 3072, 2);
+
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1536).strategy, SYMM_STRATEGY_FUSED);
+    limits.own_us = 150;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1536).strategy, SYMM_STRATEGY_PIPELINED);
+    limits.share_us = 200;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1536).strategy, SYMM_STRATEGY_FUSED);
+}
+
 /* Of two H200 GPUs: who sent rows when the fused product was the faster. */
 static const struct {
     int32_t m, n, k;
