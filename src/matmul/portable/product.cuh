@@ -54,8 +54,7 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
         multiply<T>(operands_of<T>(a, w), epilogue(a, w.t, set));
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_BLOCK, begin, threadIdx.x == 0);
     }
-    __syncthreads(); /* all threads' waits */
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) /* behind a barrier after each wait of the block */
         end_arrivals(a);
 }
 
