@@ -19,6 +19,7 @@ enum {
     K_PIECES_MAX = 4,
     ENGINE_K_PIECES_MAX = 8,
     COMM_SMS_STEP = 4,
+    COMM_SMS_MANY = 12,   /* fill a link, or nearly so */
     COMM_SMS_SHARE = 6,   /* at most this part of all SMs */
     BANDS_SMS_SHARE = 16, /* for the kernel that sums bands */
     PACKS_ROWS = 64       /* at most, beside cuBLASLt */
@@ -140,9 +141,20 @@ static void consider(struct choice *best, const struct symm_matmul_limits *limit
         *best = (struct choice){plan, us};
 }
 
+/* Considers numbers of SMs from `most` down, as long as they are at least `least`. */
+static void consider_sms(struct choice *best, const struct symm_matmul_limits *limits,
+                         const struct symm_problem *p, int64_t columns,
+                         const struct symm_matmul_plan *base, uint64_t rows, int most, int least)
+{
+    for (int n = most / COMM_SMS_STEP * COMM_SMS_STEP; n >= least; n -= COMM_SMS_STEP)
+        consider(best, limits, p, columns,
+                 by_sms(limits, base, rows, columns, n ? (uint32_t)n : 1));
+}
+
 /*
  * Considers all senders of rows to tiles of the plan's shape. A setting that asks for copy engines
- * asks for its strips, too.
+ * asks for its strips, too. If a product determines the time with both, many SMs were faster than
+ * copy engines, since each chunk of theirs may come late.
  */
 static void consider_senders(struct choice *best, const struct symm_matmul_limits *limits,
                              const struct symm_problem *p, int64_t columns,
@@ -151,19 +163,22 @@ static void consider_senders(struct choice *best, const struct symm_matmul_limit
     const uint64_t asked = limits->engine_nbytes;
     const bool engines = base->slab_nbytes >= asked, sms = !asked || !engines;
     const uint64_t strips = most_strips(limits, base);
+    const int most = limits->nsms / COMM_SMS_SHARE;
 
+    if (sms)
+        consider_sms(best, limits, p, columns, base, rows, most, COMM_SMS_MANY);
     for (uint64_t n = asked ? strips : 1; engines && n <= strips; n *= 2)
         consider(best, limits, p, columns, by_engines(base, rows, columns, n, 1));
     for (uint64_t n = 2; engines && may_have_pieces(limits, base, n); n *= 2)
         consider(best, limits, p, columns, by_engines(base, rows, columns, 1, n));
-    for (int n = limits->nsms / COMM_SMS_SHARE / COMM_SMS_STEP; sms && n >= 0; n--)
-        consider(best, limits, p, columns,
-                 by_sms(limits, base, rows, columns, n ? (uint32_t)n * COMM_SMS_STEP : 1));
+    if (sms)
+        consider_sms(best, limits, p, columns, base, rows,
+                     (int)symm__min((uint64_t)most, COMM_SMS_MANY - 1), 0);
 }
 
 /*
- * Picks the sender and the tile shape with the lowest estimated time. Ties: the first shape; copy
- * engines, fewest copies first; then SMs, most of them first.
+ * Picks the sender and the tile shape with the lowest estimated time. Ties: the first shape; many
+ * SMs, most of them first; copy engines, fewest copies first; then fewer SMs.
  */
 static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *limits,
                                              const struct symm_problem *p, int64_t columns,
