@@ -23,20 +23,14 @@ struct strips {
 
 /* The strips that a thread waits for, one work after the other. */
 struct arrivals {
-    uint32_t runs; /* before this one */
     strips seen = {-1, 0, 0};
-
-    SYMM_DEV_IN_CLASS arrivals(const symm_product_args &a)
-        : runs(a.round ? symm_detail::load_relaxed(&a.round->runs) : 0)
-    {
-    }
 
     /* Whether rows of w may not have arrived. If so, await() waits for its strips from now on. */
     SYMM_DEV_IN_CLASS bool needed(const symm_product_args &a, const work &w)
     {
         const tile &t = w.t;
         if (a.arrivals.strip_rows == 0 || t.shard == a.a.rank || t.rows == 0 ||
-            (w.k_begin == w.k_end && w.nparts > 1))
+            w.k_begin == w.k_end)
             return false;
         const uint64_t row = (uint64_t)t.batch * symm__rows_of(a.order.rows, t.shard) + t.row;
         const strips s = {t.shard, (uint32_t)(row / a.arrivals.strip_rows),
@@ -49,15 +43,16 @@ struct arrivals {
     }
 
     /*
-     * Waits for elements [k_begin, k_end) of the strips' rows; if no element is multiplied, for all
-     * of them. nthreads threads share the waits, of which this is number `thread`.
+     * Waits for elements [k_begin, k_end) of the strips' rows. nthreads threads share the waits, of
+     * which this is number `thread`.
      */
     SYMM_DEV_IN_CLASS void await(const symm_product_args &a, int32_t k_begin, int32_t k_end,
                                  uint32_t thread, uint32_t nthreads) const
     {
         const symm_arrival_plan &plan = a.arrivals;
+        const uint32_t runs = symm_detail::load_relaxed(&a.round->runs);
         const uint32_t first = (uint32_t)k_begin / plan.k_piece,
-                       last = k_end > 0 ? (uint32_t)(k_end - 1) / plan.k_piece : plan.k_pieces - 1;
+                       last = (uint32_t)(k_end - 1) / plan.k_piece;
 
         for (uint32_t s = seen.first; s <= seen.last; s++)
             for (uint32_t p = first + thread; p <= last; p += nthreads)
@@ -65,9 +60,25 @@ struct arrivals {
     }
 };
 
+/* Waits for all rows of all ranks. One thread. */
+SYMM_DEV void await_all_rows(const symm_product_args &a)
+{
+    const symm_arrival_plan &plan = a.arrivals;
+    const uint32_t runs = symm_detail::load_relaxed(&a.round->runs);
+
+    for (int32_t step = 1; step < a.a.nranks; step++) {
+        const int32_t shard = shard_of_step(a.a, step);
+        const uint64_t rows = (uint64_t)a.a.l * symm__rows_of(a.order.rows, shard);
+        const uint32_t chunks = symm__chunks_of_rows(rows, plan.strip_rows, plan.k_pieces);
+        for (uint32_t i = 0; i < chunks; i++)
+            await_chunk(a.view, plan, (int32_t)i, shard, runs);
+    }
+}
+
 /*
  * The last block that waits for no more rows ends the run. One thread of each block, after all of
- * its waits. The count orders them before what the last one resets.
+ * its waits, and all blocks together have waited for all rows. The count orders them before what
+ * the last one resets.
  */
 SYMM_DEV void end_arrivals(const symm_product_args &a)
 {

@@ -40,7 +40,7 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
     schedule<TILE_ROWS, TILE_COLUMNS> todo(a, blockIdx.x);
     const int64_t set = set_offset(a.parts);
-    arrivals rows(a);
+    arrivals rows;
     work w;
 
     if (threadIdx.x == 0)
@@ -54,8 +54,11 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
         multiply<T>(operands_of<T>(a, w), epilogue(a, w.t, set));
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_BLOCK, begin, threadIdx.x == 0);
     }
-    if (threadIdx.x == 0) /* behind a barrier after each wait of the block */
-        end_arrivals(a);
+    if (threadIdx.x != 0)
+        return;
+    if (a.round && a.a.k == 0) /* tiles that multiply nothing have not waited */
+        await_all_rows(a);
+    end_arrivals(a); /* behind a barrier after each wait of the block */
 }
 
 #endif

@@ -151,7 +151,7 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
     const symm_product_args &a = args.product;
     typename S::block_schedule todo(args);
     typename S::ring at;
-    arrivals rows(a);
+    arrivals rows;
     work w;
 
     for (uint32_t n = 0; todo.next(&w); n++) {

@@ -116,15 +116,15 @@ static int64_t works_us; /* that the last run and its check have taken */
 
 struct trial {
     struct matmul_case c;
-    int by_columns;      /* column-major operands, as bits */
-    int shifted;         /* operands that are not aligned, as bits */
-    int undisguised;     /* number of last ranks without cuBLASLt */
-    bool no_memory;      /* for the workspace */
-    int refused;         /* first allocations that fail */
-    bool stuck;          /* events never happen */
-    bool no_events;      /* during create */
-    int kept;            /* allocations left after create; 0: any */
-    bool by_symm;        /* runs must not use cuBLASLt; of one rank */
+    int by_columns;                             /* column-major operands, as bits */
+    int shifted;                                /* operands that are not aligned, as bits */
+    int undisguised;                            /* number of last ranks without cuBLASLt */
+    bool no_memory;                             /* for the workspace */
+    int refused;                                /* first allocations that fail */
+    bool stuck;                                 /* events never happen */
+    bool no_events;                             /* during create */
+    int kept;                                   /* allocations left after create; 0: any */
+    enum { BY_ANY, BY_SYMM, BY_CUBLASLT } runs; /* who must compute runs of one rank */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
@@ -190,7 +190,7 @@ static inline void multiply(struct rank *self, void *arg)
         if (self->rank == 0)
             works_us = symm__now_us() - begin_us;
     }
-    CHECK_RANK(self, self->nranks > 1 || t->by_symm == (fake->products == products));
+    CHECK_RANK(self, t->runs == BY_ANY || (t->runs == BY_SYMM) == (fake->products == products));
 out:
     matmul_job_close(&job);
     symm_stream_destroy(stream);

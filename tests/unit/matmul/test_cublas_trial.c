@@ -234,7 +234,7 @@ TEST(trials, auto_counts_with_the_measured_time)
  */
 static void open_with_rival(void)
 {
-    struct trial by_symm = {.c = simple(16, 24, 8), .by_symm = true};
+    struct trial by_symm = {.c = simple(16, 24, 8), .runs = BY_SYMM};
 
     open_with_trials();
     setenv("SYMM_MATMUL_WGMMA", "1", 1);
@@ -256,19 +256,20 @@ TEST(trials, faster_kernels_of_symm_take_the_place)
     open_with_rival();
     t.c.out = t.c.addend = SYMM_BFLOAT16;
     t.c.alpha = &factor;
-    t.by_symm = true;
+    t.runs = BY_SYMM;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
     fake->in_order = 0;
-    t.by_symm = false;
+    t.runs = BY_CUBLASLT;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
-    t.by_symm = t.c.any_order = true;
+    t.c.any_order = true;
+    t.runs = BY_SYMM;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
     ck_assert_int_eq(fake->objects, 0);
 }
 
 TEST(trials, slower_kernels_of_symm_do_not)
 {
-    struct trial t = {.c = simple(16, 24, 8)};
+    struct trial t = {.c = simple(16, 24, 8), .runs = BY_CUBLASLT};
 
     open_with_rival();
     t.c.out = SYMM_BFLOAT16;
@@ -279,7 +280,7 @@ TEST(trials, slower_kernels_of_symm_do_not)
 /* The Hopper kernel does not take A by columns. */
 TEST(trials, kernels_that_cannot_run_are_no_candidate)
 {
-    struct trial t = {.c = simple(16, 24, 8), .by_columns = A_BY_COLUMNS};
+    struct trial t = {.c = simple(16, 24, 8), .by_columns = A_BY_COLUMNS, .runs = BY_CUBLASLT};
 
     open_with_rival();
     t.c.out = SYMM_BFLOAT16;
