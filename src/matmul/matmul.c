@@ -1,6 +1,7 @@
 /* The entries of products: create, run, trace, destroy. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <symm/names.h>
 #include "collectives/collective.h"
 #include "matmul/collect/sums.h"
@@ -177,8 +178,8 @@ static int64_t ns_of(double us)
 }
 
 /*
- * Times the multipliers, if AUTO may know: in any order, and where all strategies have the bits of
- * the faster one. Strategies of sums need not: see symm_matmul_create() about alpha.
+ * Times the multipliers, if AUTO may know: in any order, or if all strategies have the same bits,
+ * whichever is faster. Strategies of sums need not: see symm_matmul_create() about alpha.
  */
 static symm_status measure(const struct symm_matmul *m, const struct symm_cublas_rival *rival,
                            int64_t ns[NTIMES])
@@ -199,22 +200,31 @@ static symm_status measure(const struct symm_matmul *m, const struct symm_cublas
         return SYMM_OK;
     TRY(symm__cublas_prepare(m->group->ctx, p, p->nranks, &shares));
     ns[OF_SHARE] = ns_of(symm__cublas_measure(shares, rival).cublas);
+    if (ns[OF_SHARE] == 0 && !p->any_order) /* perhaps with other bits */
+        memset(ns, 0, NTIMES * sizeof *ns);
     symm__cublas_release(shares);
 out:
     return st;
 }
 
 /*
- * Lets the products pick their algorithms. If symm's kernels take their place, the one that splits
- * k may be faster than the other.
+ * Lets the products pick their algorithms. If symm's kernels compute though cuBLASLt could, which
+ * depends on measured times, they add k in order, as they did in the trial: the bits are the same.
+ * Fused sums go by estimates. had: cuBLASLt could compute.
  */
-static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival)
+static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival, bool had)
 {
-    const bool had = m->cublas != NULL;
+    const symm_strategy strategy = m->plan.strategy;
 
     symm__cublas_settle(&m->cublas, rival);
-    if (had && !m->cublas && rival && m->plan.chunks == 0)
+    if (!had || m->cublas || !rival)
+        return;
+    if (strategy == SYMM_STRATEGY_UNFUSED || strategy == SYMM_STRATEGY_AUTO)
         m->plan.split = rival_plan(m).split;
+    else if (strategy != SYMM_STRATEGY_FUSED || m->problem.nranks == 1)
+        return;
+    if (!m->problem.any_order)
+        m->problem.schedule = SYMM_SCHEDULE_DATA_PARALLEL;
 }
 
 /* Makes the plan and its memory; of a collective product together with the other ranks. */
@@ -224,6 +234,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
     struct own_part own = {0}, all[SYMM_MAX_RANKS];
     struct symm_rival kernels;
     const struct symm_cublas_rival *rival = mine == SYMM_OK ? symm__rival(call, m, &kernels) : NULL;
+    const bool had = m && m->cublas;
     symm_status st;
 
     if (mine == SYMM_OK)
@@ -241,13 +252,13 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {
         plan(m, &own, 1);
-        settle(m, rival);
+        settle(m, rival, had);
         return SYMM_OK;
     }
     TRY(agree(call, mine, m, &own, all));
     plan(m, all, call->group->nranks);
     TRY(suit_cublas_to_plan(m));
-    settle(m, rival);
+    settle(m, rival, had);
     st = m->operation->prepare(call, m);
 out:
     return st;

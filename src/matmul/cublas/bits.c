@@ -130,7 +130,7 @@ static struct sample sample_of(const struct cublaslt_shape *s)
         line, symm__min(symm__ceil_div(s->d.columns, SAMPLED_LINES), s->workspace_nbytes / line)};
 }
 
-/* The candidates, and where their samples go. */
+/* The candidates whose results are compared. */
 struct comparison {
     struct symm_cublas_trial *t;
     const struct cublaslt_shape *shape;

@@ -155,7 +155,7 @@ out:
     return st;
 }
 
-/* What is timed: algorithms of the library, and behind them perhaps the rival. */
+/* The candidates of a trial: algorithms of the library, then perhaps the rival. */
 struct candidates {
     const struct symm_cublas_tried *tried;
     const struct cublaslt_operands *on;

@@ -258,8 +258,9 @@ TEST(trials, faster_kernels_of_symm_take_the_place)
     t.c.out = t.c.addend = SYMM_BFLOAT16;
     t.c.alpha = &factor;
     t.runs = BY_SYMM;
+    t.in_order = true;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
-    fake->in_order = 0;
+    fake->in_order = t.in_order = 0;
     t.runs = BY_CUBLASLT;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
     t.c.any_order = true;
