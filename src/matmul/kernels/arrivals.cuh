@@ -84,7 +84,7 @@ SYMM_DEV void end_arrivals(const symm_product_args &a)
 {
     if (!a.round || symm_detail::fetch_add(&a.round->ended, 1) + 1 != gridDim.x)
         return;
-    symm_dev_store_one(&a.round->started, 0u);
+    symm_detail::store_relaxed(&a.round->started, 0u); /* open_round may still poll it */
     symm_dev_store_one(&a.round->ended, 0u);
     count_run(&a.round->runs);
 }
