@@ -172,6 +172,12 @@ static struct symm_matmul_plan rival_plan(const struct symm_matmul *m)
     return symm__rival_plan(m, &all);
 }
 
+/* Whether AUTO chooses among the strategies of an all-gather product. */
+static bool auto_gathers(const struct symm_problem *p)
+{
+    return p->nranks > 1 && p->strategy == SYMM_STRATEGY_AUTO;
+}
+
 static int64_t ns_of(double us)
 {
     return (int64_t)(us * 1e3);
@@ -185,7 +191,7 @@ static symm_status measure(const struct symm_matmul *m, const struct symm_cublas
                            int64_t ns[NTIMES])
 {
     const struct symm_problem *p = &m->problem;
-    const bool gathers = p->nranks > 1 && p->strategy == SYMM_STRATEGY_AUTO;
+    const bool gathers = auto_gathers(p);
     struct symm_cublas_product *shares = NULL;
     struct symm_cublas_times all;
     symm_status st;
@@ -208,22 +214,22 @@ out:
 }
 
 /*
- * Lets the products pick their algorithms. If symm's kernels compute though cuBLASLt could, which
- * depends on measured times, they add k in order, as they did in the trial: the bits are the same.
- * Fused sums go by estimates. had: cuBLASLt could compute.
+ * Lets the products pick their algorithms. Measured times may give a product to symm's kernels: in
+ * the place of cuBLASLt, or as AUTO's fused all-gather. They add k in order then, as in the trial,
+ * so the bits do not depend on these times. had: cuBLASLt could compute before the plan.
  */
 static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival, bool had)
 {
     const symm_strategy strategy = m->plan.strategy;
+    bool in_order = had && strategy == SYMM_STRATEGY_FUSED && auto_gathers(&m->problem);
 
-    symm__cublas_settle(&m->cublas, rival);
-    if (!had || m->cublas || !rival)
-        return;
-    if (strategy == SYMM_STRATEGY_UNFUSED || strategy == SYMM_STRATEGY_AUTO)
-        m->plan.split = rival_plan(m).split;
-    else if (strategy != SYMM_STRATEGY_FUSED || m->problem.nranks == 1)
-        return;
-    if (!m->problem.any_order)
+    if (m->cublas) {
+        symm__cublas_settle(&m->cublas, rival);
+        in_order = !m->cublas;
+        if (in_order && rival && strategy != SYMM_STRATEGY_PIPELINED)
+            m->plan.split = rival_plan(m).split;
+    }
+    if (in_order && !m->problem.any_order)
         m->problem.schedule = SYMM_SCHEDULE_DATA_PARALLEL;
 }
 

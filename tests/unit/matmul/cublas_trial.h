@@ -126,7 +126,7 @@ struct trial {
     bool no_events;                             /* during create */
     int kept;                                   /* allocations left after create; 0: any */
     enum { BY_ANY, BY_SYMM, BY_CUBLASLT } runs; /* who must compute runs of one rank */
-    bool in_order;                              /* no blocks may share the k of a tile */
+    enum { K_ANY, K_IN_ORDER, K_SHARED } k;     /* whether blocks may share the k of a tile */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
@@ -185,7 +185,8 @@ static inline void multiply(struct rank *self, void *arg)
         disguised.cuEventCreate = emulated->cuEventCreate;
     CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
     CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
-    CHECK_RANK(self, !t->in_order || !symm__may_share_k(&job.m->problem));
+    if (t->k != K_ANY && self->rank < self->nranks - t->undisguised)
+        CHECK_RANK(self, symm__may_share_k(&job.m->problem) == (t->k == K_SHARED));
     products = fake->products;
     for (uint64_t round = 1; round < 3; round++) {
         const int64_t begin_us = symm__now_us();

@@ -292,6 +292,10 @@ TEST(products, ranks_agree_on_the_strategy)
     t.undisguised = 1;
     setenv("SYMM_MATMUL_WGMMA", "0", 1); /* its small tiles make unfused runs fast, too */
     t.wants = SYMM_STRATEGY_FUSED;
+    t.k = K_IN_ORDER; /* AUTO could have chosen by measured times */
+    try_it(2, t, 0);
+    t.c.strategy = SYMM_STRATEGY_FUSED;
+    t.k = K_SHARED;
     try_it(2, t, 0);
 }
 

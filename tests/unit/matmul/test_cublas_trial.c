@@ -258,9 +258,10 @@ TEST(trials, faster_kernels_of_symm_take_the_place)
     t.c.out = t.c.addend = SYMM_BFLOAT16;
     t.c.alpha = &factor;
     t.runs = BY_SYMM;
-    t.in_order = true;
+    t.k = K_IN_ORDER;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
-    fake->in_order = t.in_order = 0;
+    fake->in_order = 0;
+    t.k = K_ANY;
     t.runs = BY_CUBLASLT;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
     t.c.any_order = true;
@@ -287,6 +288,20 @@ TEST(trials, kernels_that_cannot_run_are_no_candidate)
     open_with_rival();
     t.c.out = SYMM_BFLOAT16;
     ranks_run_ok(1, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+}
+
+/* Each rank's rows have a product of their own, in whose place symm's kernels never come. */
+TEST(trials, pipelined_products_stay_with_cublaslt)
+{
+    struct trial t = {.c = gathered(8, 24, 8, SYMM_STRATEGY_PIPELINED), .k = K_SHARED};
+
+    open_with_rival();
+    t.c.out = SYMM_BFLOAT16;
+    fake->us[0] *= 4; /* two ranks share the processors */
+    t.wants = SYMM_STRATEGY_PIPELINED;
+    t.runs = BY_CUBLASLT;
+    ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
 }
 
 /* Ranks time both multipliers, of all rows and of their own, before they choose. */
