@@ -76,11 +76,14 @@ EMU_UNCHECKED char *emu__shared_map(const struct block *b, const void *p, size_t
     intptr_t distance = (intptr_t)((uintptr_t)p - (uintptr_t)b->static_shared);
     if (rank >= b->cluster->nblocks)
         snprintf(rule, rule_nbytes, "block %u of a cluster of %u", rank, b->cluster->nblocks);
+    else if (rank != b->rank && b->cluster->phase == 0)
+        snprintf(rule, rule_nbytes,
+                 "an access to shared memory of block %u of the cluster, which may not have begun: "
+                 "barrier.cluster has not opened yet",
+                 rank);
     else if (!to)
         snprintf(rule, rule_nbytes,
-                 "an access to shared memory of block %u of the cluster, which has ended or not "
-                 "begun",
-                 rank);
+                 "an access to shared memory of block %u of the cluster, which has ended", rank);
     else if (b->shared.at && dynamic < b->shared.nbytes && b->shared.nbytes - dynamic >= nbytes)
         return to->shared.at + dynamic;
     else if (b->static_shared && distance > -STATIC_REACH && distance < STATIC_REACH)

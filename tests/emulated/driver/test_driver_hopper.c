@@ -72,6 +72,16 @@ static void cluster_block_ended(const struct hopper_args *a)
     }
 }
 
+/* The other block runs. But nothing says so. */
+static void cluster_block_early(const struct hopper_args *a)
+{
+    (void)a;
+    if (block_index() == 0)
+        (void)unit->map_shared(dynamic(), 1);
+    unit->cluster_arrive();
+    unit->cluster_wait();
+}
+
 static void cluster_unannounced(const struct hopper_args *a)
 {
     (void)a;
@@ -470,6 +480,10 @@ static const struct {
      .value = 2},
     {.body = cluster_block_ended,
      .rule = "block 1 of the cluster, which has ended",
+     .threads = 1,
+     .cluster = 2},
+    {.body = cluster_block_early,
+     .rule = "block 1 of the cluster, which may not have begun",
      .threads = 1,
      .cluster = 2},
     {.body = cluster_unannounced,
