@@ -5,6 +5,7 @@
 #ifndef SYMM_DETAIL_DEVICE_CUDA_CUH
 #define SYMM_DETAIL_DEVICE_CUDA_CUH
 
+#include <symm/detail/cuda_cluster.cuh>
 #include <symm/detail/cuda_copy.cuh>
 #include <symm/detail/cuda_memory.cuh>
 #include <symm/detail/cuda_multimem.cuh>

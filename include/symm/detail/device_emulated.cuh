@@ -8,6 +8,7 @@
 #ifndef SYMM_DETAIL_DEVICE_EMULATED_CUH
 #define SYMM_DETAIL_DEVICE_EMULATED_CUH
 
+#include <symm/detail/emulated_cluster.cuh>
 #include <symm/detail/emulated_image.cuh>
 #include <symm/detail/emulated_memory.cuh>
 #include <symm/detail/emulated_multimem.cuh>

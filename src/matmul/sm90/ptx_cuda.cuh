@@ -9,6 +9,10 @@ namespace sm90
 {
 
 using symm_detail::bulk_wait_read; /* the shared memory of all groups but the last N was read */
+using symm_detail::cluster_load;
+using symm_detail::cluster_meet;
+using symm_detail::cluster_rank;
+using symm_detail::cluster_sync;
 using symm_detail::fence_async;
 using symm_detail::in_shared;
 using symm_detail::mbarrier_expect;
@@ -78,13 +82,6 @@ SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
         ;
 }
 
-SYMM_DEV uint32_t cluster_rank(void)
-{
-    uint32_t rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
 /*
  * Whether this is the one elected thread of its warp. Compilers then know that one thread runs, so
  * operands that an instruction takes in uniform registers need no loop over the threads. A warp.
@@ -105,48 +102,10 @@ SYMM_DEV void fence_barriers(void)
                      : "memory");
 }
 
-/* A barrier of all threads of the cluster, which orders nothing. */
-SYMM_DEV void cluster_meet(void)
-{
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
-                 "barrier.cluster.wait.aligned;" ::
-                     : "memory");
-}
-
 /* Starts to fetch a tensor's description. */
 SYMM_DEV void tensor_prefetch(const symm_tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
-/*
- * A barrier of all threads of the cluster, which orders accesses of shared memory. A release of all
- * memory would wait until all stores have arrived.
- */
-SYMM_DEV void cluster_sync(void)
-{
-#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8)
-    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
-                 "barrier.cluster.arrive.relaxed.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-#else
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-#endif
-}
-
-/* Loads from the same place of the shared memory of a block of the cluster. */
-SYMM_DEV float4 cluster_load(const float *shared, uint32_t block)
-{
-    float4 x;
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;"
-                 " ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "r"(symm_detail::in_shared(shared)), "r"(block)
-                 : "memory");
-    return x;
 }
 
 /*

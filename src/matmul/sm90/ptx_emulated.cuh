@@ -9,6 +9,11 @@
 namespace sm90
 {
 
+using symm_detail::cluster_load;
+using symm_detail::cluster_meet;
+using symm_detail::cluster_rank;
+using symm_detail::cluster_sync;
+
 SYMM_DEV const symm_emulated_hopper_ops &unit(void)
 {
     return *symm_emulated_hopper;
@@ -63,11 +68,6 @@ SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
     unit().mbarrier_wait(bar, parity);
 }
 
-SYMM_DEV uint32_t cluster_rank(void)
-{
-    return unit().cluster_rank();
-}
-
 SYMM_DEV bool elect_one(void)
 {
     return symm_detail::lane() == 0;
@@ -79,26 +79,8 @@ SYMM_DEV void fence_barriers(void)
     unit().fence_mbarrier_init();
 }
 
-SYMM_DEV void cluster_meet(void)
-{
-    unit().cluster_arrive();
-    unit().cluster_wait();
-}
-
 SYMM_DEV void tensor_prefetch(const symm_tensor_map *)
 {
-}
-
-SYMM_DEV void cluster_sync(void)
-{
-    unit().cluster_arrive();
-    unit().cluster_wait();
-}
-
-SYMM_DEV float4 cluster_load(const float *shared, uint32_t block)
-{
-    symm_detail::check_aligned(shared, sizeof(float4));
-    return *static_cast<const float4 *>(unit().map_shared(shared, block));
 }
 
 SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
