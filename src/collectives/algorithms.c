@@ -240,7 +240,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .transfer = SYMM_TRANSFER_PACKETS,
         .division = SYMM_DIVISION_NONE,
         .kernel = BY_HALF_AND_RANKS(all_reduce_rms_norm_low_latency),
-        .grid = {.threads = 32, .most_threads = 512},
+        .grid = {.threads = 32, .most_threads = 512, .clusters = true},
         .capacity = {PACKET_SETS, .per_rank = true},
         .cost = {0, 2200, 130, 227000, 227000, 1000, 0},
     },

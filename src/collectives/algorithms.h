@@ -83,6 +83,7 @@ struct symm_algorithm {
         /* Up to so many units a block half of the blocks are as fast as all. 0: never. */
         uint32_t half_grid_units;
         bool splits_blocks; /* the units of each block are again divided among the ranks */
+        bool clusters;      /* the blocks of a cluster may share a row */
     } grid;
 
     /*

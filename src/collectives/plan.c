@@ -8,8 +8,12 @@ enum {
     FEW_BLOCKS = 32,
     PDL_THREADS = 128, /* of a block of packets: half of the most that it may have */
     PACK_NBYTES = 16,
-    ROW_UNIT = 6,      /* elements of a packet of a row, which have 16 bits */
-    PACKET_NBYTES = 12 /* of 16; the rest is the flag */
+    ROW_UNIT = 6,       /* elements of a packet of a row, which have 16 bits, */
+    ROW_PACK = 8,       /* and of a pack */
+    ROW_THREADS = 512,  /* of a block that has whole rows, at most */
+    PART_THREADS = 256, /* of a block that has a part of a row */
+    CLUSTERS_MAJOR = 9, /* the first GPUs that have clusters */
+    PACKET_NBYTES = 12  /* of 16; the rest is the flag */
 };
 
 /* For 2, 4, 8 and any number of ranks in this order; for one dtype after the other. */
@@ -124,32 +128,88 @@ uint32_t symm__plan_row_threads(const struct symm_limits *limits, uint64_t row, 
     return (uint32_t)symm__min(symm__round_up(least, WARP), free);
 }
 
+/* Elements of a row's part. */
+static uint64_t width_of_part(const symm_row_threads *part)
+{
+    return (uint64_t)part->warps * part->lanes * part->packs * ROW_PACK;
+}
+
+/* Threads of a block that has it, one for each of its packets. */
+static uint64_t threads_of_part(const symm_row_threads *part)
+{
+    return symm__round_up(symm__ceil_div(width_of_part(part), ROW_UNIT), WARP);
+}
+
+symm_row_threads symm__plan_row(uint64_t row, uint32_t threads)
+{
+    const uint32_t npacks = (uint32_t)symm__ceil_div(row, ROW_PACK),
+                   lanes = threads < WARP ? threads : WARP, most = threads / lanes * lanes,
+                   packs = (uint32_t)symm__ceil_div(npacks, most);
+
+    return (symm_row_threads){.blocks = 1,
+                              .warps = (uint32_t)symm__ceil_div(npacks, lanes * packs),
+                              .lanes = lanes,
+                              .packs = packs};
+}
+
+/*
+ * Of the threads of a row, those of each block of a cluster. One block: none of these clusters has
+ * room. Then a thread has one packet, as in an all-reduce. All blocks have as many threads as a
+ * half of the blocks with whole rows, at most, so that the kernel may begin early.
+ */
+static symm_row_threads share_row(const struct symm_limits *limits, uint64_t rows,
+                                  const symm_row_threads *whole, uint64_t most, uint64_t room)
+{
+    symm_row_threads part = *whole;
+
+    for (part.blocks = SYMM_ROW_PARTS; part.blocks > 1; part.blocks /= 2) {
+        part.warps = (uint32_t)symm__ceil_div(whole->warps, part.blocks);
+        const uint64_t threads = threads_of_part(&part), blocks = rows * part.blocks;
+        if (whole->warps >= part.blocks && part.warps <= SYMM_PART_WARPS &&
+            part.packs <= SYMM_PART_PACKS && blocks <= most && threads <= PART_THREADS &&
+            threads <= (uint64_t)limits->max_threads && 2 * blocks * threads <= room * ROW_THREADS)
+            return part;
+    }
+    return *whole;
+}
+
 /*
  * A block has whole rows, so that it can norm them, and divides their elements among the ranks. Its
  * threads follow from the row and the device alone: so every algorithm adds up the squares of a row
  * in the same order. Two groups may be active at once, so a grid has half of the SMs, for one block
- * fills an SM.
+ * fills an SM. If there are few rows, the blocks of a cluster share each.
  */
 static void make_grid_of_rows(struct symm_plan *plan, const struct symm_limits *limits,
                               const struct symm_collective_call *call,
                               const struct symm_algorithm *algorithm)
 {
-    const uint64_t rows = call->count / call->row,
-                   helpers = limits->max_threads >= 2 * WARP ? algorithm->grid.helpers : 0;
-    const uint64_t nsms = (uint64_t)limits->nsms,
-                   most = symm__max(symm__min(most_blocks(algorithm, limits), nsms / 2), 1);
-    uint64_t blocks = symm__max(symm__min(most, staged_blocks(limits)), 1);
+    const uint64_t rows = call->count / call->row, nsms = (uint64_t)limits->nsms,
+                   room = symm__max(symm__min(most_blocks(algorithm, limits), nsms / 2), 1),
+                   staged = symm__max(symm__min(room, staged_blocks(limits)), 1),
+                   most = call->max_blocks ? symm__min(staged, call->max_blocks) : staged;
+    const uint32_t helpers = limits->max_threads >= 2 * WARP ? algorithm->grid.helpers : 0,
+                   threads =
+                       symm__plan_row_threads(limits, call->row, algorithm->grid.most_threads);
 
-    if (call->max_blocks)
-        blocks = symm__min(blocks, call->max_blocks);
-    plan->block_rows = symm__ceil_div(rows, blocks);
-    blocks = symm__ceil_div(rows, plan->block_rows);
-    divide(plan, limits, call, algorithm, plan->block_rows * call->row);
-    plan->blocks = (uint32_t)blocks;
-    plan->threads =
-        symm__plan_row_threads(limits, call->row, algorithm->grid.most_threads) + (uint32_t)helpers;
+    const symm_row_threads whole = symm__plan_row(call->row, threads);
+
+    plan->row = algorithm->grid.clusters && limits->compute_major >= CLUSTERS_MAJOR
+                    ? share_row(limits, rows, &whole, most, room)
+                    : whole;
+    if (plan->row.blocks > 1) {
+        plan->block_rows = 1;
+        plan->blocks = (uint32_t)rows * plan->row.blocks;
+        plan->threads = (uint32_t)threads_of_part(&plan->row);
+        plan->pdl = true;
+        divide(plan, limits, call, algorithm, width_of_part(&plan->row));
+    } else {
+        plan->block_rows = symm__ceil_div(rows, most);
+        plan->blocks = (uint32_t)symm__ceil_div(rows, plan->block_rows);
+        plan->threads = threads + helpers;
+        plan->pdl = 2 * plan->blocks <= room; /* as above */
+        divide(plan, limits, call, algorithm, plan->block_rows * call->row);
+    }
     plan->block_units = plan->share;
-    plan->pdl = 2 * blocks <= most; /* as above */
 }
 
 /*

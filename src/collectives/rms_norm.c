@@ -21,7 +21,7 @@ symm_status symm__rms_norm_begin(struct symm_call *e, symm_group *group,
 }
 
 static symm_norm_args norm_args(const struct symm_collective_call *call, uint64_t block_rows,
-                                const symm_collective_args *all,
+                                symm_row_threads row, const symm_collective_args *all,
                                 const struct symm_norm_arguments *norm)
 {
     return (symm_norm_args){
@@ -32,6 +32,7 @@ static symm_norm_args norm_args(const struct symm_collective_call *call, uint64_
         .rows = call->count / call->row,
         .hidden = call->row,
         .block_rows = block_rows,
+        .threads = row,
         .eps = norm->eps,
     };
 }
@@ -41,8 +42,11 @@ symm_status symm__rms_norm_launch(struct symm_call *e, const struct symm_planned
                                   const struct symm_norm_arguments *norm)
 {
     const struct symm_plan *plan = &planned->plan;
-    const symm_norm_args args = norm_args(&planned->call, plan->block_rows, all, norm);
+    const symm_norm_args args = norm_args(&planned->call, plan->block_rows, plan->row, all, norm);
 
+    if (plan->row.blocks > 1)
+        return symm__call_launch_cluster(e, plan->kernel, plan->blocks, plan->threads,
+                                         plan->row.blocks, 0, pdl, &args);
     return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, pdl, &args);
 }
 
@@ -53,11 +57,12 @@ symm_status symm__rms_norm_alone(struct symm_call *e, const struct symm_limits *
     const symm_collective_args all = {.in = args->in.address, .out = args->out.address};
     const uint64_t rows = call->count / call->row,
                    block_rows = symm__ceil_div(rows, BLOCKS * (uint64_t)limits->nsms);
-    const symm_norm_args norm = norm_args(call, block_rows, &all, &args->norm);
+    const uint32_t threads = symm__plan_row_threads(limits, call->row, THREADS);
+    const symm_norm_args norm =
+        norm_args(call, block_rows, symm__plan_row(call->row, threads), &all, &args->norm);
 
     return symm__call_launch_local(e,
                                    call->dtype == SYMM_FLOAT16 ? SYMM_KERNEL_rms_norm_float16
                                                                : SYMM_KERNEL_rms_norm_bfloat16,
-                                   (uint32_t)symm__ceil_div(rows, block_rows),
-                                   symm__plan_row_threads(limits, call->row, THREADS), &norm);
+                                   (uint32_t)symm__ceil_div(rows, block_rows), threads, &norm);
 }

@@ -56,7 +56,7 @@ OPERATORS = {
     "symm_dev_wait_all_require_equal": ["true"],
     "symm_dev_wait_all_both": ["symm_dev_wait_all_next({0})"],
 }
-# Of the Hopper kernel only.
+# Of the Hopper kernel, and of norms whose rows blocks share.
 PIPELINE_OPERATORS = {
     "__syncwarp": ["(void)0"],
     "bulk_commit": ["(void)0"],
@@ -78,7 +78,7 @@ PIPELINE_OPERATORS = {
 }
 OPERATORS.update(PIPELINE_OPERATORS)
 PIPELINE = ["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh", "box_store.cuh",
-            "followers.cuh", "shared_k.cuh"]
+            "followers.cuh", "shared_k.cuh", "all_reduce_rms_norm.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -139,7 +139,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # The protocols most likely to find a mutation, by its function, or by function and file.
 FIRST = {
-    "all_reduce_rms_norm_low_latency": ["rms_norm_low_latency"],
+    "norm_rows": ["rms_norm_low_latency"],
     "all_reduce_rms_norm_low_latency_two_shot": ["rms_norm_low_latency_two_shot"],
     "all_reduce_rms_norm_lamport": ["rms_norm_lamport"],
     "claim": ["record"],
@@ -211,7 +211,8 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
            "all_gather_copy_engine", "broadcast_low_latency", "broadcast_one_shot",
            "broadcast_multimem", "broadcast_copy_engine", "stream_signal", "stream_barrier"]
 
-# (ranks, threads of a block, seeds), tried one after the other: of the Hopper kernel.
+# (ranks, threads of a block, seeds), tried one after the other: of the Hopper kernel and of norms
+# whose rows blocks share.
 WIDE_WORLDS = [(2, 512, 20), (3, 512, 40), (2, 512, 100)]
 PAIR_WORLDS = [(2, 512, 20), (2, 512, 100)]  # only two ranks have parts
 BANDS_WORLDS = [(3, 512, 40), (4, 512, 60), (3, 512, 100)]  # two ranks have parts instead
@@ -225,6 +226,7 @@ WIDE = [
     (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
     (["shared_k.cuh"], WIDE_WORLDS, ["hopper_stream_k"]),
     (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),
+    (["cluster_sum", "norm_part"], WIDE_WORLDS, ["rms_norm_clusters"]),
     (["put_to_receiver"], WIDE_WORLDS, ["hopper_all_scatter", "hopper_reduce_scatter"]),
     (["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh"],
      WIDE_WORLDS, ["hopper_fused", "hopper_pipelined", "hopper_unfused"]),

@@ -12,7 +12,8 @@ enum {
     TENSOR_NBYTES = 2048, /* the most of a tensor, and its offset */
     ROWS_MAX = 12,
     HIDDEN_MAX = 128,
-    TURN = 64 /* numbers of ranks apart */
+    SHARED_MIN = 257, /* of a row of two warps, which the blocks of a cluster may share */
+    TURN = 64         /* numbers of ranks apart */
 };
 
 struct norms {
@@ -76,7 +77,11 @@ static void *place(const struct stage *st, struct draw *draw, int tensor)
 
 static struct norms draw_norms(struct stage *st, const struct protocol *p, struct draw *draw)
 {
-    const uint32_t hidden = 1 + draw_below(draw, draw_below(draw, 2) ? HIDDEN_MAX : HIDDEN_MAX / 8),
+    const uint32_t least = p->wide ? SHARED_MIN : 1,
+                   most = p->wide               ? STAGE_COUNT
+                          : draw_below(draw, 2) ? HIDDEN_MAX
+                                                : HIDDEN_MAX / 8,
+                   hidden = least + draw_below(draw, most + 1 - least),
                    rows = 1 + draw_below(draw, ROWS_MAX), fit = STAGE_COUNT / hidden;
     struct norms c = {
         .norm = {.in = place(st, draw, 0),

@@ -123,6 +123,7 @@ const struct protocol protocols[] = {
     HOPPER_COLLECTED(hopper_all_scatter, ALL_SCATTER),
     {.name = "hopper_stream_k", .run = products_stream_k, .algo = SYMM_STRATEGY_FUSED, .wide = true,
      .stream_k = true, .whole_k = true, .product = SYMM_MATMUL_ALL_REDUCE},
+    {.name = "rms_norm_clusters", .run = norms_run, .algo = SYMM_ALGO_LOW_LATENCY, .wide = true},
     {.name = "hopper_bands", .run = products_bands, .algo = SYMM_STRATEGY_FUSED, .wide = true,
      .multicast = true, .any_order = true, .whole_k = true, .product = SYMM_MATMUL_ALL_REDUCE},
     {.name = "hopper_packs", .run = products_packs, .algo = SYMM_STRATEGY_FUSED, .wide = true,

@@ -334,21 +334,33 @@ template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, cons
 
 /* ---------------------------------------------------------------------------------------- block */
 
-SYMM_DEV float symm_dev_block_sum(float x)
+namespace symm_detail
 {
-    __shared__ float sums[32];
-    const int t = symm_detail::thread_index(), nthreads = symm_detail::block_nthreads();
-    const int lane = t % 32,
-              nlanes = min(32, nthreads - (t - lane)); /* the last warp may have fewer */
+
+/* The sum of x over the warp, in its first thread. */
+SYMM_DEV float warp_sum(float x)
+{
+    const int t = thread_index(), lane = t % 32,
+              nlanes = min(32, block_nthreads() - (t - lane)); /* the last warp may have fewer */
     const uint32_t mask = 0xffffffffu >> (32 - nlanes);
     for (int d = 16; d > 0; d /= 2) {
         const float y = __shfl_down_sync(mask, x, d);
         if (lane + d < nlanes)
             x += y;
     }
+    return x;
+}
+
+} /* namespace symm_detail */
+
+SYMM_DEV float symm_dev_block_sum(float x)
+{
+    __shared__ float sums[32];
+    const int t = symm_detail::thread_index(), nthreads = symm_detail::block_nthreads();
+    const float of_warp = symm_detail::warp_sum(x);
     __syncthreads(); /* all threads have read the sums of the previous call */
-    if (lane == 0)
-        sums[t / 32] = x;
+    if (t % 32 == 0)
+        sums[t / 32] = of_warp;
     __syncthreads();
     float sum = 0;
     for (int w = 0; w < (nthreads + 31) / 32; w++)

@@ -79,14 +79,31 @@ typedef struct symm_collective_args {
 } symm_collective_args;
 
 /*
+ * The threads of a row, and its packs of 16 bytes: a warp of `lanes` threads has lanes * packs of
+ * them. The blocks of a cluster have `warps` warps of a row each; blocks 1: a block has all of it.
+ */
+typedef struct symm_row_threads {
+    uint32_t blocks, warps, lanes, packs;
+} symm_row_threads;
+
+/* Rows that the blocks of a cluster share. */
+enum {
+    SYMM_ROW_PARTS = 8,  /* blocks of a cluster, on all GPUs that have clusters */
+    SYMM_PART_WARPS = 4, /* whose sums a block loads at a time */
+    SYMM_PART_PACKS = 2  /* that each thread keeps */
+};
+
+/*
  * All-reduce, residual and RMS norm. Block b has block_rows rows, from b * block_rows on; the last
- * block may have fewer. In `all`, count, stride, share and `aligned` are those of a block's rows.
+ * block may have fewer. Or the blocks of a cluster share a row. In `all`, count, stride, share and
+ * `aligned` are those of a block's elements.
  */
 typedef struct symm_norm_args {
     symm_collective_args all;
     const void *residual, *weight; /* NULL: none */
     void *residual_out;
     uint64_t rows, hidden, block_rows;
+    symm_row_threads threads; /* of a row */
     float eps;
     uint32_t reserved;
 } symm_norm_args;

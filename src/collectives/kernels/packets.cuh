@@ -236,14 +236,14 @@ SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t f
  * each batch of its packets a thread calls load(); in the next epoch send(); then take(), which
  * receives; then finish(), which receives what other ranks have sent in take(). A Step::held keeps
  * a packet from load() to take(). If a thread has several batches, load_own() loads again what
- * take() needs.
+ * take() needs. meanwhile() runs behind the first sends.
  *
  * If each thread has at most one packet, as in small calls, there are no loops: they would be
  * noticeable.
  */
-template <typename Step, typename Data>
+template <typename Step, typename Data, typename Meanwhile>
 SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
-                               const block_part &part)
+                               const block_part &part, const Meanwhile &meanwhile)
 {
     constexpr int U = Step::AT_ONCE;
     const int channel = enter_channel(a);
@@ -257,8 +257,10 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
         if (b.has(0))
             work.load(b, h); /* while the epoch comes */
         next_epoch(a, channel, s);
-        if (b.has(0)) {
+        if (b.has(0))
             work.send(s, b, h);
+        meanwhile();
+        if (b.has(0)) {
             work.take(s, b, h);
             work.finish(s, b, h);
         }
@@ -275,6 +277,8 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
                 work.load(b, h);
             work.send(s, b, h);
         }
+        if (at == part.first)
+            meanwhile();
         for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step) {
             if (n > U * step)
                 work.load_own(b, h);
@@ -288,7 +292,7 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
 /* The same of the call's elements. */
 template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
 {
-    exchange_packets<Step>(a, a, part_of(a));
+    exchange_packets<Step>(a, a, part_of(a), [] {});
 }
 
 /*

@@ -72,10 +72,23 @@ static void check_plan(const struct symm_limits *m, symm_algo algo, uint64_t nro
     const uint64_t unit = algo == SYMM_ALGO_LAMPORT ? 8 : 6,
                    shares = algo == SYMM_ALGO_LOW_LATENCY ? 1 : (uint64_t)m->nranks;
 
-    /* All rows are there, and no block is without one. */
-    ck_assert_uint_ge(p.block_rows * p.blocks, nrows);
-    ck_assert_uint_lt(p.block_rows * (p.blocks - 1), nrows);
-    ck_assert_uint_eq(p.count, p.block_rows * hidden);
+    /* All rows are there, and no cluster or block is without one. */
+    const uint64_t sharing = p.blocks / p.row.blocks;
+    ck_assert_uint_eq(p.blocks % p.row.blocks, 0);
+    ck_assert_uint_ge(p.block_rows * sharing, nrows);
+    ck_assert_uint_lt(p.block_rows * (sharing - 1), nrows);
+    /* The threads of a row have all of its packs, and no block is without one. */
+    const uint64_t part = (uint64_t)p.row.warps * p.row.lanes * p.row.packs * 8;
+    ck_assert_uint_ge(p.row.blocks * part, hidden);
+    ck_assert_uint_le(p.row.warps * p.row.lanes, p.threads);
+    if (p.row.blocks > 1) {
+        ck_assert_int_eq(algo, SYMM_ALGO_LOW_LATENCY);
+        ck_assert_uint_eq(p.block_rows, 1);
+        ck_assert_uint_eq(p.count, part);
+        ck_assert_uint_ge(p.threads, p.share);
+    } else {
+        ck_assert_uint_eq(p.count, p.block_rows * hidden);
+    }
     /* The shares hold all elements of the rows, and a block all of a share. */
     ck_assert_uint_ge(p.share * unit * shares, p.count);
     ck_assert_uint_lt((p.share - 1) * unit * shares, p.count);
@@ -87,7 +100,8 @@ static void check_plan(const struct symm_limits *m, symm_algo algo, uint64_t nro
     ck_assert_uint_le(p.threads, (uint32_t)m->max_threads);
     ck_assert_uint_le(p.threads, algo == SYMM_ALGO_LAMPORT ? 544 : 512);
     if (p.pdl)
-        ck_assert_uint_le(4 * p.blocks, (uint32_t)m->nsms);
+        ck_assert_uint_le(4 * p.blocks * (p.row.blocks > 1 ? p.threads : 512),
+                          (uint32_t)m->nsms * 512);
 }
 
 TEST(plan_rows, blocks_have_whole_rows)
@@ -114,17 +128,46 @@ TEST(plan_rows, threads_follow_from_the_row_and_the_device_alone)
     for (m.max_threads = 1; m.max_threads <= 1024; m.max_threads += 31)
         for (int h = 0; h < NHIDDENS; h++) {
             const uint32_t helpers = m.max_threads >= 2 * WARP ? WARP : 0,
-                           first = plan_of(&m, algos[0], 1, hiddens[h]).threads;
-            ck_assert_uint_eq(first, symm__plan_row_threads(&m, hiddens[h], 512));
+                           threads = symm__plan_row_threads(&m, hiddens[h], 512);
+            const symm_row_threads whole = symm__plan_row(hiddens[h], threads);
             for (int i = 0; i < NALGOS * NROWS; i++) {
                 const symm_algo algo = algos[i % NALGOS];
-                ck_assert_uint_eq(plan_of(&m, algo, rows[i / NALGOS], hiddens[h]).threads,
-                                  first + (algo == SYMM_ALGO_LAMPORT ? helpers : 0));
+                const struct symm_plan p = plan_of(&m, algo, rows[i / NALGOS], hiddens[h]);
+                ck_assert_uint_eq(p.row.lanes, whole.lanes);
+                ck_assert_uint_eq(p.row.packs, whole.packs);
+                ck_assert_uint_ge(p.row.blocks * p.row.warps, whole.warps);
+                if (p.row.blocks == 1)
+                    ck_assert_uint_eq(p.threads,
+                                      threads + (algo == SYMM_ALGO_LAMPORT ? helpers : 0));
             }
         }
     m.max_threads = 1024;
-    ck_assert_uint_eq(plan_of(&m, algos[0], 1, 4096).threads, 512);
-    ck_assert_uint_eq(plan_of(&m, algos[0], 1, 192).threads, 32);
+    ck_assert_uint_eq(plan_of(&m, algos[1], 1, 4096).threads, 512);
+    ck_assert_uint_eq(plan_of(&m, algos[1], 1, 192).threads, 32);
+}
+
+/* As many blocks of a cluster as there is room for, on GPUs that have clusters. */
+TEST(plan_rows, blocks_share_the_rows_if_there_are_few)
+{
+    static const struct {
+        uint64_t nrows, hidden;
+        uint32_t blocks, threads;
+    } shared[] = {{1, 4096, 8, 96},   {8, 4096, 8, 96},  {9, 4096, 4, 192}, {16, 4096, 4, 192},
+                  {17, 4096, 1, 512}, {1, 8192, 8, 192}, {9, 8192, 1, 512}, {4, 2048, 8, 64},
+                  {1, 200, 1, 64},    {1, 300, 2, 64}};
+    struct symm_limits m = h200;
+
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        const struct symm_plan p =
+            plan_of(&m, SYMM_ALGO_LOW_LATENCY, shared[i].nrows, shared[i].hidden);
+        ck_assert_uint_eq(p.row.blocks, shared[i].blocks);
+        ck_assert_uint_eq(p.threads, shared[i].threads);
+    }
+    m.compute_major = 8;
+    ck_assert_uint_eq(plan_of(&m, SYMM_ALGO_LOW_LATENCY, 1, 4096).row.blocks, 1);
+    m = h200;
+    m.max_threads = 64;
+    ck_assert_uint_eq(plan_of(&m, SYMM_ALGO_LOW_LATENCY, 1, 4096).row.blocks, 1);
 }
 
 TEST(plan_rows, few_rows_begin_early_and_max_blocks_is_kept)
