@@ -153,9 +153,10 @@ symm_row_threads symm__plan_row(uint64_t row, uint32_t threads)
 }
 
 /*
- * Of the threads of a row, those of each block of a cluster. One block: none of these clusters has
- * room. Then a thread has one packet, as in an all-reduce. All blocks have as many threads as a
- * half of the blocks with whole rows, at most, so that the kernel may begin early.
+ * Divides the threads of a row among the blocks of the largest cluster that has room. Then a thread
+ * has one packet, as in an all-reduce. Returns *whole if no cluster has room. All blocks together
+ * have at most half of the threads that blocks with whole rows could have, so that the kernel may
+ * begin early.
  */
 static symm_row_threads share_row(const struct symm_limits *limits, uint64_t rows,
                                   const symm_row_threads *whole, uint64_t most, uint64_t room)

@@ -66,8 +66,9 @@ SYMM_DEV symm_bits16 scaled(const symm_bits16 &x, float scale, bool weighted,
 }
 
 /*
- * The sum of x over the warps of a row, which the blocks of a cluster share. All of them run, and
- * meet again before they end. In the order of symm_dev_block_sum().
+ * The sum of x over the warps of a row, which the blocks of a cluster share, in the order of
+ * symm_dev_block_sum(). All blocks must meet again before one of them ends, since they read each
+ * other's shared memory.
  */
 SYMM_DEV float cluster_sum(const symm_row_threads &row, float x)
 {
@@ -155,7 +156,7 @@ template <typename T, bool PART = false> struct norm_block {
     template <typename F> SYMM_DEV_IN_CLASS void each_pack(const F &f) const
     {
         const symm_row_threads &row = n.threads;
-        /* Fewer than 32 lanes: one warp. */
+        /* If there are fewer than 32 lanes, there is one warp. */
         const uint32_t warp = threadIdx.x / 32,
                        at = begin + warp * row.lanes * row.packs + threadIdx.x % 32;
 
