@@ -114,7 +114,7 @@ TEST(cublas, the_fastest_algorithm_is_taken)
 {
     const struct cublas_shape shape = {
         .m = 4, .n = 6, .k = 8, .l = 1, .dtype = SYMM_BFLOAT16, .alpha = 1};
-    static const unsigned us[] = {4000, 0, 2500, 0, 1000, 6000};
+    static const unsigned us[] = {10000, 0, 8000, 0, 500, 12000};
     struct cublas *c = open_fake();
     struct fake_cublaslt *fake = library();
     struct cublas_product *product = cublas_product_create(c, &shape);
