@@ -95,8 +95,9 @@ enum {
 
 /*
  * All-reduce, residual and RMS norm. Block b has block_rows rows, from b * block_rows on; the last
- * block may have fewer. Or the blocks of a cluster share a row. In `all`, count, stride, share and
- * `aligned` are those of a block's elements.
+ * block may have fewer. If the blocks of a cluster share a row, block_rows is 1 and a block has a
+ * part of the row. `all` describes the elements of one block: its count, stride, share and
+ * alignment.
  */
 typedef struct symm_norm_args {
     symm_collective_args all;
