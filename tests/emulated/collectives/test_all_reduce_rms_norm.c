@@ -133,6 +133,35 @@ out:
     norm_close(&b);
 }
 
+/*
+ * One row that the blocks of a cluster share, with low_latency and blocks enough, and that one block
+ * has otherwise.
+ */
+WORLD_TEST(rms_norm, shared_rows_have_the_same_bits, 1 + _i, .loop = {1, 4},
+           .env = {{"SYMM_EMULATED_BLOCK", "512"}}, .timeout_s = 100)
+{
+    static const size_t hiddens[] = {257, 512, 700, 1000, 1024, 2048, 2999};
+    struct norm_buffers b = {0};
+
+    RANK_TRY(self, norm_open(ctx, MOST, &b));
+    for (size_t h = 0; h < sizeof hiddens / sizeof hiddens[0]; h++) {
+        uint64_t shared, whole;
+        struct norm_call c = draw_call(SYMM_ALGO_LOW_LATENCY, MOST, h);
+        c.rows = 1;
+        c.hidden = hiddens[h];
+        c.max_blocks = 0;
+        RANK_TRY(self, norm_try(&c, &b, self, world, &shared));
+        c.max_blocks = 1;
+        RANK_TRY(self, norm_try(&c, &b, self, world, &whole));
+        CHECK_RANK_MSG(self, shared == whole, "a block alone has other bits: %s", norm_text(&c));
+        c.algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
+        RANK_TRY(self, norm_try(&c, &b, self, world, &whole));
+        CHECK_RANK_MSG(self, shared == whole, "two_shot has other bits: %s", norm_text(&c));
+    }
+out:
+    norm_close(&b);
+}
+
 /* ---- One call behind another ---- */
 
 enum { CHAIN = 6 };
