@@ -133,10 +133,7 @@ out:
     norm_close(&b);
 }
 
-/*
- * One row that the blocks of a cluster share, with low_latency and blocks enough, and that one block
- * has otherwise.
- */
+/* One row: shared by the blocks of a cluster, then of one block. */
 WORLD_TEST(rms_norm, shared_rows_have_the_same_bits, 1 + _i, .loop = {1, 4},
            .env = {{"SYMM_EMULATED_BLOCK", "512"}}, .timeout_s = 100)
 {
