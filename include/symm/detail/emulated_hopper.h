@@ -73,6 +73,8 @@ struct symm_emulated_hopper_ops {
     void (*stmatrix)(const void *row);
     /* bar.sync: a barrier of nthreads threads of the block; orders shared memory only */
     void (*bar_sync)(uint32_t number, uint32_t nthreads);
+    /* st.async of a word into the same place of a block of the cluster, counted by its barrier */
+    void (*store_async)(uint32_t *shared, uint32_t word, uint64_t *bar, uint32_t block);
 };
 
 #ifdef __cplusplus

@@ -341,7 +341,7 @@ static bool begin_block(struct block *b, struct emu_grid *grid, const struct emu
     b->nthreads = grid->nthreads;
     b->ended = b->nwaiting = b->nparked = b->nnext = b->idle_passes = 0;
     b->any = 0;
-    b->released = false;
+    b->released = b->met = false;
     b->near_layout = 0;
     b->random = emu__random(grid->seed, place->index) | 1;
     for (unsigned i = 0; i < b->nthreads; i++) {

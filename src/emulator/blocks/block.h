@@ -66,6 +66,7 @@ struct block {
     struct symm_emulated_dim index;
     unsigned nthreads, ended;
     bool released; /* see emu__grid_release() */
+    bool met;      /* a thread has passed the barrier of the cluster */
     struct cuda_thread *threads;
 
     struct emu_cluster *cluster, *alone; /* alone: for blocks of grids without clusters */

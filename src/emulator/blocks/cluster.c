@@ -151,6 +151,7 @@ EMU_UNCHECKED void emu__cluster_wait(void)
         emu__block_break(CUDA_ERROR_LAUNCH_FAILED, "barrier.cluster.wait without an arrive before");
     emu__block_await(b, has_opened, describe_barrier);
     t->arrived = false;
+    b->met = true;
     if (b->weak)
         emu__weak_fence(SYMM_EMULATED_ACQUIRE);
 }

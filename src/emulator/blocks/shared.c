@@ -13,7 +13,7 @@
 
 #define GUARD_NBYTES (64u << 10)
 #define ROOM_NBYTES (256u << 10) /* for EMU_SHARED_NBYTES, in whole pages of any size */
-#define STATIC_REACH (64 << 10)  /* of a thread's variables around the known one */
+#define STATIC_REACH (256 << 10) /* of a thread's variables around the known one */
 
 /* Makes room for nbytes. The pages before and behind them cannot be accessed. */
 EMU_UNCHECKED static bool make_room(struct emu_shared *shared, size_t nbytes)
@@ -76,10 +76,10 @@ EMU_UNCHECKED char *emu__shared_map(const struct block *b, const void *p, size_t
     intptr_t distance = (intptr_t)((uintptr_t)p - (uintptr_t)b->static_shared);
     if (rank >= b->cluster->nblocks)
         snprintf(rule, rule_nbytes, "block %u of a cluster of %u", rank, b->cluster->nblocks);
-    else if (rank != b->rank && b->cluster->phase == 0)
+    else if (rank != b->rank && !b->met)
         snprintf(rule, rule_nbytes,
                  "an access to shared memory of block %u of the cluster, which may not have begun: "
-                 "barrier.cluster has not opened yet",
+                 "no thread has passed barrier.cluster.wait",
                  rank);
     else if (!to)
         snprintf(rule, rule_nbytes,

@@ -68,19 +68,31 @@ EMU_UNCHECKED static bool count_bytes(struct emu_mbarrier *bar, int64_t nbytes, 
     return true;
 }
 
-/* ---- For copies ---- */
+/* ---- For copies and other blocks ---- */
+
+EMU_UNCHECKED bool emu__mbarrier_announced(const struct block *from, const struct block *to,
+                                           const void *at, char *rule)
+{
+    const struct emu_mbarrier *bar = get(to, at, rule);
+    if (!bar || from == to || bar->cluster_ready)
+        return bar;
+    snprintf(rule, EMU_RULE_NBYTES,
+             "another block uses the mbarrier at %p, after whose init its thread has not passed "
+             "fence.mbarrier_init.release.cluster",
+             at);
+    return false;
+}
 
 EMU_UNCHECKED bool emu__mbarrier_serves(const struct block *from, const struct block *to,
                                         const void *at, char *rule)
 {
     const struct emu_mbarrier *bar = get(to, at, rule);
-    if (!bar)
-        return false;
-    if (bar->async_ready && (from == to || bar->cluster_ready))
-        return true;
+    if (!bar || bar->async_ready)
+        return bar && emu__mbarrier_announced(from, to, at, rule);
     snprintf(rule, EMU_RULE_NBYTES,
-             "a copy uses the mbarrier at %p, after whose init its thread has not passed %s", at,
-             bar->async_ready ? "fence.mbarrier_init.release.cluster" : "fence.proxy.async");
+             "a copy uses the mbarrier at %p, after whose init its thread has not passed "
+             "fence.proxy.async",
+             at);
     return false;
 }
 
@@ -193,17 +205,13 @@ EMU_UNCHECKED static bool arrive_there(struct block *b, const uint64_t *at, uint
                                        char *rule)
 {
     const void *there = emu__shared_map(b, at, sizeof *at, block, rule, EMU_RULE_NBYTES);
-    struct emu_mbarrier *bar = there ? get(b->cluster->blocks[block], there, rule) : NULL;
-    if (bar && block != b->rank && !bar->cluster_ready) {
-        snprintf(rule, EMU_RULE_NBYTES,
-                 "a remote arrival at the mbarrier at %p, after whose init its thread has not "
-                 "passed fence.mbarrier_init.release.cluster",
-                 there);
+    struct block *to = there ? b->cluster->blocks[block] : NULL;
+    if (!to || !emu__mbarrier_announced(b, to, there, rule))
         return false;
-    }
-    if (bar && b->weak && block == b->rank)
+    struct emu_mbarrier *bar = find(to, there);
+    if (b->weak && to == b)
         emu__weak_arrive(b, &bar->released);
-    return bar && arrive(b->cluster->blocks[block], bar, rule);
+    return arrive(to, bar, rule);
 }
 
 EMU_UNCHECKED void emu__mbarrier_arrive(uint64_t *bar, uint32_t block)

@@ -129,6 +129,33 @@ static inline void hopper_works(struct hopper_shape shape, const struct hopper_a
     ck_assert_msg(hopper_launch("hopper", shape, a) == CUDA_SUCCESS, "%s", cu.last_rule());
 }
 
+/* A program that breaks a rule, and words of the report. */
+struct hopper_rule {
+    void (*body)(const struct hopper_args *a);
+    const char *rule;
+    unsigned threads, cluster; /* 0: 1 */
+    uint32_t value;
+    const char *kernel; /* NULL: hopper */
+    bool without_shared;
+};
+
+static inline void hopper_breaks(const struct hopper_rule *wrong, unsigned shared_nbytes,
+                                 const struct hopper_args *args)
+{
+    const unsigned cluster = wrong->cluster ? wrong->cluster : 1,
+                   threads = wrong->threads ? wrong->threads : 1;
+    const char *kernel = wrong->kernel ? wrong->kernel : "hopper";
+    struct hopper_args a = *args;
+    a.body = wrong->body;
+    a.value = wrong->value;
+    ck_assert_int_ne(hopper_launch(kernel,
+                                   (struct hopper_shape){cluster, threads, cluster,
+                                                         wrong->without_shared ? 0 : shared_nbytes},
+                                   &a),
+                     CUDA_SUCCESS);
+    driver_reported(driver_rank, kernel, wrong->rule);
+}
+
 /* A tensor of [rows, columns] 16-bit elements, with boxes of whole lines of 128 bytes. */
 static inline struct tensor_map map_of(CUdeviceptr data, uint64_t columns, uint64_t rows,
                                        uint32_t box_rows, int swizzle)

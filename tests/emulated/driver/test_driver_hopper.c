@@ -1,6 +1,6 @@
 /*
- * Rules of clusters, shared memory, mbarriers, tensor copies and wgmma: each is broken once, and
- * the report names it. test_driver_pipeline.c has programs that are right.
+ * Rules of shared memory, mbarriers, tensor copies and wgmma: each is broken once, and the report
+ * names it. test_driver_pipeline.c has programs that are right.
  */
 #include "hopper_kernels.h"
 
@@ -35,77 +35,6 @@ static void shared_underrun(const struct hopper_args *a)
 static void shared_elsewhere(const struct hopper_args *a)
 {
     (void)unit->in_shared(a);
-}
-
-/* ---- Clusters ---- */
-
-static void cluster_arrives_twice(const struct hopper_args *a)
-{
-    (void)a;
-    unit->cluster_arrive();
-    if (thread_index() == 0)
-        unit->cluster_arrive();
-    unit->cluster_wait();
-}
-
-static void cluster_waits_alone(const struct hopper_args *a)
-{
-    (void)a;
-    unit->cluster_wait();
-}
-
-static void cluster_block_beyond(const struct hopper_args *a)
-{
-    begin_barrier(1);
-    if (block_index() == 0)
-        unit->mbarrier_arrive(&bars[0], a->value);
-}
-
-/* The other block ends. */
-static void cluster_block_ended(const struct hopper_args *a)
-{
-    (void)a;
-    begin_barrier(1);
-    while (block_index() == 0) {
-        (void)unit->map_shared(&bars[0], 1);
-        ops->yield();
-    }
-}
-
-/* The other block runs. But nothing says so. */
-static void cluster_block_early(const struct hopper_args *a)
-{
-    (void)a;
-    if (block_index() == 0)
-        (void)unit->map_shared(dynamic(), 1);
-    unit->cluster_arrive();
-    unit->cluster_wait();
-}
-
-static void cluster_unannounced(const struct hopper_args *a)
-{
-    (void)a;
-    unit->mbarrier_init(&bars[0], 1);
-    unit->fence_async();
-    unit->cluster_arrive();
-    unit->cluster_wait();
-    if (block_index() == 0)
-        unit->mbarrier_arrive(&bars[0], 1);
-    unit->cluster_arrive();
-    unit->cluster_wait();
-}
-
-/* One block waits for the cluster, the other one for its barrier. */
-static void cluster_blocked(const struct hopper_args *a)
-{
-    (void)a;
-    begin_barrier(1);
-    if (block_index() == 0) {
-        unit->cluster_arrive();
-        unit->cluster_wait();
-    } else {
-        unit->mbarrier_wait(&bars[0], 0);
-    }
 }
 
 /* ---- mbarriers ---- */
@@ -451,46 +380,12 @@ static void registers_unlike(const struct hopper_args *a)
 
 enum { SHRINK = 0, GROW = 1 << 16 };
 
-static const struct {
-    void (*body)(const struct hopper_args *a);
-    const char *rule;
-    unsigned threads, cluster; /* 0: 1 */
-    uint32_t value;
-    const char *kernel; /* NULL: hopper */
-    bool without_shared;
-} wrong[] = {
+static const struct hopper_rule wrong[] = {
     {.body = shared_of_none, .rule = "of a launch that asks for none", .without_shared = true},
     {.body = shared_too_aligned, .rule = "with the alignment 2048: at most 1024"},
     {.body = shared_overrun, .rule = "is outside of the 65536 bytes of dynamic shared memory"},
     {.body = shared_underrun, .rule = "is outside of the 65536 bytes of dynamic shared memory"},
     {.body = shared_elsewhere, .rule = "is not in dynamic shared memory"},
-
-    {.body = cluster_arrives_twice,
-     .rule = "arrive twice without a wait in between",
-     .threads = 32,
-     .cluster = 2},
-    {.body = cluster_waits_alone,
-     .rule = "wait without an arrive before",
-     .threads = 1,
-     .cluster = 2},
-    {.body = cluster_block_beyond,
-     .rule = "block 2 of a cluster of 2",
-     .threads = 1,
-     .cluster = 2,
-     .value = 2},
-    {.body = cluster_block_ended,
-     .rule = "block 1 of the cluster, which has ended",
-     .threads = 1,
-     .cluster = 2},
-    {.body = cluster_block_early,
-     .rule = "block 1 of the cluster, which may not have begun",
-     .threads = 1,
-     .cluster = 2},
-    {.body = cluster_unannounced,
-     .rule = "has not passed fence.mbarrier_init.release.cluster",
-     .threads = 1,
-     .cluster = 2},
-    {.body = cluster_blocked, .rule = "wait that cannot end", .threads = 33, .cluster = 2},
 
     {.body = barrier_uninitialised, .rule = "is not initialised"},
     {.body = barrier_of_none, .rule = "an mbarrier of 0 arrivals"},
@@ -603,23 +498,16 @@ TEST_GROUP(rules, 60, .setup = open_driver);
 
 TEST_LOOP(rules, each_is_reported, 0, NWRONG)
 {
-    const struct hopper_shape shape = {
-        wrong[_i].cluster ? wrong[_i].cluster : 1, wrong[_i].threads ? wrong[_i].threads : 1,
-        wrong[_i].cluster ? wrong[_i].cluster : 1, wrong[_i].without_shared ? 0 : SHARED};
     const CUdeviceptr data = device_memory(TILE);
-    const char *kernel = wrong[_i].kernel ? wrong[_i].kernel : "hopper";
     const uint64_t swizzle = UINT64_C(1) << 62, stride = UINT64_C(64) << 32;
     const struct hopper_args a = {/* More rows than the memory has. */
                                   .map =
                                       map_of(data, 64, 1 << 20, LINES, CU_TENSOR_MAP_SWIZZLE_128B),
-                                  .body = wrong[_i].body,
                                   .data = (void *)(uintptr_t)data,
                                   .a = swizzle | stride,
                                   .b = swizzle | stride,
-                                  .columns = 64,
-                                  .value = wrong[_i].value};
-    ck_assert_int_ne(hopper_launch(kernel, shape, &a), CUDA_SUCCESS);
-    driver_reported(driver_rank, kernel, wrong[_i].rule);
+                                  .columns = 64};
+    hopper_breaks(&wrong[_i], SHARED, &a);
     cu.cuMemFree(data);
     recover_driver();
 }

@@ -38,6 +38,38 @@ TEST_LOOP(pipeline, blocks_of_a_cluster_meet, 1, BLOCKS_MAX + 1)
     ck_assert_uint_eq(atomic_load(&wrong), 0);
 }
 
+/* Each block stores a word into all blocks but the last one, which ends at once. */
+static void words_to_all(const struct hopper_args *a)
+{
+    uint32_t *words = (uint32_t *)(void *)dynamic();
+    const uint32_t rank = unit->cluster_rank(), thread = thread_index();
+    const bool ends = rank == a->value - 1;
+    if (thread < BLOCKS_MAX)
+        words[thread] = 0;
+    if (thread == 0) {
+        unit->mbarrier_init(&bars[0], 1);
+        unit->fence_mbarrier_init();
+        unit->mbarrier_expect(&bars[0], a->value * sizeof *words);
+    }
+    unit->cluster_arrive();
+    unit->cluster_wait();
+    if (thread < a->value - 1)
+        unit->store_async(&words[rank], 100 + rank, &bars[0], thread);
+    if (ends)
+        return;
+    unit->mbarrier_wait(&bars[0], 0);
+    if (thread < BLOCKS_MAX && words[thread] != (thread < a->value ? 100 + thread : 0))
+        atomic_fetch_add(a->count, 1);
+}
+
+TEST_LOOP(pipeline, words_of_a_cluster_arrive, 2, BLOCKS_MAX + 1)
+{
+    static atomic_uint wrong;
+    const struct hopper_args a = {.body = words_to_all, .count = &wrong, .value = (uint32_t)_i};
+    hopper_works((struct hopper_shape){3 * (unsigned)_i, 40, (unsigned)_i, 4096}, &a);
+    ck_assert_uint_eq(atomic_load(&wrong), 0);
+}
+
 /* Threads that have ended count as arrived. */
 static void some_end(const struct hopper_args *a)
 {
