@@ -66,8 +66,6 @@ template <typename T, int R> struct gather_shares {
 
 template <typename T, int R> SYMM_DEV void all_gather_low_latency(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<gather_shares<T, R>>(a);
 }
 

@@ -66,16 +66,12 @@ template <typename T, int R> struct reduce_everything {
 
 template <typename T, int R> SYMM_DEV void all_reduce_low_latency(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<reduce_everything<T, R>>(a);
 }
 
 template <typename T, int R>
 SYMM_DEV void all_reduce_low_latency_two_shot(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<reduce_shares<T, R, true>>(a);
 }
 

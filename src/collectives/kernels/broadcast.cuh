@@ -101,8 +101,6 @@ template <typename T, int R> struct broadcast_packets {
 
 template <typename T, int R> SYMM_DEV void broadcast_low_latency(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<broadcast_packets<T, R>>(a);
 }
 

@@ -236,7 +236,8 @@ SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t f
  * each batch of its packets a thread calls load(); in the next epoch send(); then take(), which
  * receives; then finish(), which receives what other ranks have sent in take(). A Step::held keeps
  * a packet from load() to take(). If a thread has several batches, load_own() loads again what
- * take() needs. meanwhile() runs behind the first sends.
+ * take() needs. meanwhile() runs behind the first sends. The kernel's symm_dev_pdl_wait() is here,
+ * behind the first addresses.
  *
  * If each thread has at most one packet, as in small calls, there are no loops: they would be
  * noticeable.
@@ -254,6 +255,8 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
         const packet_batch b = {threadIdx.x, step, (uint32_t)(part.last - part.first)};
         typename Step::held h[1];
         Step work(a, data, part.first, b.n);
+        symm_dev_pdl_wait();
+        symm_dev_pdl_release();
         if (b.has(0))
             work.load(b, h); /* while the epoch comes */
         next_epoch(a, channel, s);
@@ -266,6 +269,8 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
         }
         return;
     }
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
         typename Step::held h[U];

@@ -14,8 +14,6 @@
 
 template <typename T, int R> SYMM_DEV void reduce_scatter_low_latency(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<reduce_shares<T, R, false>>(a);
 }
 
