@@ -24,6 +24,7 @@ template <int ROWS, int PANELS, int BOXES> struct boxed_store : held_results<ROW
     using typename base::boxes_of_rounds;
     static_assert(BOXES == WARPGROUP / 32, "each is stored by a warp");
     enum { SENDS = true, PASSES = true, END = ROUNDS / BOXES * 2 /* of the stores */, DONE, NONE };
+    enum { PHASES = 4 /* of blocks, or pairs of blocks, which store at the same time */ };
 
     int32_t event = NONE; /* the next one: boxes are filled, boxes are stored, or the end */
     int32_t product = 0, column = 0, row = 0, batch = 0;
@@ -55,8 +56,9 @@ template <int ROWS, int PANELS, int BOXES> struct boxed_store : held_results<ROW
     {
         if (event < END && event % 2 == 1)
             put_event(boxes, args);
+        const int32_t late = first_step(steps, args.product);
 #pragma unroll 1
-        while (event <= END && event * steps <= step * DONE)
+        while (event <= END && event * (steps - late) <= (step - late) * DONE)
             put_event(boxes, args);
     }
 
@@ -68,6 +70,14 @@ template <int ROWS, int PANELS, int BOXES> struct boxed_store : held_results<ROW
     }
 
   private:
+    /* If all results leave, blocks begin at different steps, so that the link is never idle. */
+    static SYMM_DEV_IN_CLASS int32_t first_step(int32_t steps, const symm_product_args &a)
+    {
+        const int32_t phase = a.parts.all_own ? (int32_t)(blockIdx.x / 2 % PHASES) : 0;
+
+        return phase * steps / (2 * DONE);
+    }
+
     /* The first thread of each warp stores a box, and waits before the box is filled again. */
     SYMM_DEV_IN_CLASS void put_event(boxes_of_rounds &boxes, const symm_wgmma_args &args)
     {
