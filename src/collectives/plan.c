@@ -153,8 +153,9 @@ symm_row_threads symm__plan_row(uint64_t row, uint32_t threads)
 }
 
 /*
- * Divides the threads of a row among the blocks of the largest cluster that has room. Then a thread
- * has one packet, as in an all-reduce. Returns *whole if no cluster has room. All blocks together
+ * Divides the packs of a row among the blocks of the largest cluster that has room, in the runs of
+ * packs that a warp has at a time. Then a thread has one packet, as in an all-reduce, and, if there
+ * are warps enough, one pack. Returns *whole if no cluster has room. All blocks together
  * have at most half of the threads that blocks with whole rows could have, so that the kernel may
  * begin early.
  */
@@ -164,10 +165,12 @@ static symm_row_threads share_row(const struct symm_limits *limits, uint64_t row
     symm_row_threads part = *whole;
 
     for (part.blocks = SYMM_ROW_PARTS; part.blocks > 1; part.blocks /= 2) {
-        part.warps = (uint32_t)symm__ceil_div(whole->warps, part.blocks);
+        const uint32_t runs = (uint32_t)symm__ceil_div(whole->warps * whole->packs, part.blocks);
+        part.packs = runs > SYMM_PART_WARPS ? whole->packs : 1;
+        part.warps = (uint32_t)symm__ceil_div(runs, part.packs);
         const uint64_t threads = threads_of_part(&part), blocks = rows * part.blocks;
         if (whole->warps >= part.blocks && part.warps <= SYMM_PART_WARPS &&
-            part.packs <= SYMM_PART_PACKS && blocks <= most && threads <= PART_THREADS &&
+            whole->packs <= SYMM_PART_PACKS && blocks <= most && threads <= PART_THREADS &&
             threads <= (uint64_t)limits->max_threads && 2 * blocks * threads <= room * ROW_THREADS)
             return part;
     }

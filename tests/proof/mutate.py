@@ -61,8 +61,13 @@ PIPELINE_OPERATORS = {
     "__syncwarp": ["(void)0"],
     "bulk_commit": ["(void)0"],
     "bulk_wait_all": ["(void)0"],
+    "cluster_arrive": ["(void)0"],
+    "cluster_expect": ["(void)0"],
     "cluster_meet": ["(void)0"],
+    "cluster_receive": ["(void)0"],
+    "cluster_store": ["(void)0"],
     "cluster_sync": ["(void)0"],
+    "cluster_wait": ["(void)0"],
     "consumer_meet": ["(void)0"],
     "fence_barriers": ["(void)0"],
     "mbarrier_arrive": ["(void)0"],
@@ -139,6 +144,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # The protocols most likely to find a mutation, by its function, or by function and file.
 FIRST = {
+    "block_sum": ["rms_norm_low_latency"],
     "norm_rows": ["rms_norm_low_latency"],
     "all_reduce_rms_norm_low_latency_two_shot": ["rms_norm_low_latency_two_shot"],
     "all_reduce_rms_norm_lamport": ["rms_norm_lamport"],
@@ -226,7 +232,7 @@ WIDE = [
     (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
     (["shared_k.cuh"], WIDE_WORLDS, ["hopper_stream_k"]),
     (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),
-    (["cluster_sum", "norm_part"], WIDE_WORLDS, ["rms_norm_clusters"]),
+    (["expect_sums", "cluster_sum", "norm_part"], WIDE_WORLDS, ["rms_norm_clusters"]),
     (["put_to_receiver"], WIDE_WORLDS, ["hopper_all_scatter", "hopper_reduce_scatter"]),
     (["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh"],
      WIDE_WORLDS, ["hopper_fused", "hopper_pipelined", "hopper_unfused"]),

@@ -2,6 +2,7 @@
 #ifndef SYMM_DETAIL_CUDA_CLUSTER_CUH
 #define SYMM_DETAIL_CUDA_CLUSTER_CUH
 
+#include <symm/detail/cuda_copy.cuh>
 #include <symm/detail/cuda_threads.cuh>
 
 namespace symm_detail
@@ -16,12 +17,21 @@ SYMM_DEV uint32_t cluster_rank(void)
     return rank;
 }
 
-/* A barrier of all threads of the cluster, which orders nothing. */
+/* The halves of a barrier of all threads of the cluster, which orders nothing. */
+SYMM_DEV void cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+SYMM_DEV void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
 SYMM_DEV void cluster_meet(void)
 {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
-                 "barrier.cluster.wait.aligned;" ::
-                     : "memory");
+    cluster_arrive();
+    cluster_wait();
 }
 
 /*
@@ -53,12 +63,70 @@ SYMM_DEV float4 cluster_load(const float *shared, uint32_t block)
                  : "memory");
     return x;
 }
+
+/*
+ * Begins to count the bytes of cluster_store() to this block. One thread; the cluster meets before
+ * the first store.
+ */
+SYMM_DEV void cluster_expect(uint64_t *bar, uint32_t nbytes)
+{
+    mbarrier_init(bar);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    mbarrier_expect(bar, nbytes);
+}
+
+/* Stores into the same place of a block's shared memory, and counts the bytes there. */
+SYMM_DEV void cluster_store(float *shared, float x, uint64_t *bar, uint32_t block)
+{
+    asm volatile("{ .reg .b32 there, counted;"
+                 " mapa.shared::cluster.u32 there, %0, %3;"
+                 " mapa.shared::cluster.u32 counted, %2, %3;"
+                 " st.async.shared::cluster.mbarrier::complete_tx::bytes.f32"
+                 " [there], %1, [counted]; }" ::"r"(in_shared(shared)),
+                 "f"(x), "r"(in_shared(bar)), "r"(block)
+                 : "memory");
+}
+
+/* Waits for all expected bytes of cluster_store(). */
+SYMM_DEV void cluster_receive(uint64_t *bar)
+{
+    uint32_t done;
+
+    do {
+        asm volatile("{ .reg .pred p;"
+                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;"
+                     " selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(in_shared(bar))
+                     : "memory");
+    } while (!done);
+}
 #else
+SYMM_DEV void cluster_arrive(void)
+{
+}
+
+SYMM_DEV void cluster_wait(void)
+{
+}
+
 SYMM_DEV void cluster_meet(void)
 {
 }
 
 SYMM_DEV void cluster_sync(void)
+{
+}
+
+SYMM_DEV void cluster_expect(uint64_t *, uint32_t)
+{
+}
+
+SYMM_DEV void cluster_store(float *, float, uint64_t *, uint32_t)
+{
+}
+
+SYMM_DEV void cluster_receive(uint64_t *)
 {
 }
 

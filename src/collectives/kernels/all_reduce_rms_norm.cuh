@@ -66,33 +66,93 @@ SYMM_DEV symm_bits16 scaled(const symm_bits16 &x, float scale, bool weighted,
 }
 
 /*
- * The sum of x over the warps of a row, which the blocks of a cluster share, in the order of
- * symm_dev_block_sum(). All blocks must meet again before one of them ends, since they read each
- * other's shared memory.
+ * The sums of squares of a row, each of the packs that a warp keeps at a time. They are added in an
+ * order that does not depend on the threads that have them.
  */
-SYMM_DEV float cluster_sum(const symm_row_threads &row, float x)
-{
-    __shared__ __align__(16) float sums[SYMM_PART_WARPS];
-    const uint32_t warp = threadIdx.x / 32;
-    const float of_warp = symm_detail::warp_sum(x);
-    float4 all[SYMM_ROW_PARTS];
+struct row_sums {
+    float4 four[SYMM_ROW_SUMS / 4];
+    uint64_t arrived; /* sums from the blocks of the cluster */
+};
 
-    if (threadIdx.x % 32 == 0 && warp < row.warps)
-        sums[warp] = of_warp;
-    symm_detail::cluster_sync();
+SYMM_DEV float *sum_of(row_sums &sums, uint32_t i)
+{
+    return reinterpret_cast<float *>(sums.four) + i;
+}
+
+/* The sum of the first n of them. */
+SYMM_DEV float add_sums(const row_sums &sums, uint32_t n)
+{
+    float4 all = {};
+
 #pragma unroll
-    for (uint32_t b = 0; b < SYMM_ROW_PARTS; b++)
-        all[b] = symm_detail::cluster_load(sums, min(b, row.blocks - 1));
-    float sum = 0;
-#pragma unroll
-    for (uint32_t b = 0; b < SYMM_ROW_PARTS; b++) {
-        const float of_block[] = {all[b].x, all[b].y, all[b].z, all[b].w};
-#pragma unroll
-        for (uint32_t w = 0; w < SYMM_PART_WARPS; w++)
-            if (b < row.blocks && w < row.warps)
-                sum += of_block[w];
+    for (uint32_t i = 0; i < SYMM_ROW_SUMS / 4; i++) {
+        if (4 * i >= n)
+            break;
+        const float4 four = sums.four[i];
+        all.x += four.x;
+        all.y += 4 * i + 1 < n ? four.y : 0;
+        all.z += 4 * i + 2 < n ? four.z : 0;
+        all.w += 4 * i + 3 < n ? four.w : 0;
     }
-    return sum;
+    return (all.x + all.y) + (all.z + all.w);
+}
+
+/*
+ * The sum over row number `row` of a block, whose rows alternate between two places: when sums are
+ * stored, all threads have added those of two rows before. A thread keeps K packs.
+ */
+template <int K>
+SYMM_DEV float block_sum(const symm_row_threads &threads, uint64_t row, const float (&x)[K])
+{
+    __shared__ row_sums both[2];
+    row_sums &sums = both[row % 2];
+    const uint32_t warp = threadIdx.x / 32;
+
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const float of_warp = symm_detail::warp_sum(x[k]);
+        if (threadIdx.x % 32 == 0 && warp < threads.warps)
+            *sum_of(sums, warp * K + k) = of_warp;
+    }
+    __syncthreads();
+    return add_sums(sums, threads.warps * K);
+}
+
+/* Begins to wait for the sums of all blocks of the cluster. */
+SYMM_DEV void expect_sums(row_sums &sums, const symm_row_threads &row)
+{
+    if (threadIdx.x == 0)
+        symm_detail::cluster_expect(&sums.arrived,
+                                    row.blocks * row.warps * row.packs * (uint32_t)sizeof(float));
+    symm_detail::cluster_arrive();
+}
+
+/*
+ * The sum over a row that the blocks of a cluster share. part: this block's number in the cluster.
+ * meanwhile() runs behind the stores to the other blocks.
+ */
+template <int K, typename F>
+SYMM_DEV float cluster_sum(row_sums &sums, const symm_row_threads &row, uint32_t part,
+                           const float (&x)[K], const F &meanwhile)
+{
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float of_warp[K];
+
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        of_warp[k] = x[k];
+        for (int d = 16; d > 0; d /= 2)
+            of_warp[k] += __shfl_xor_sync(~0u, of_warp[k], d);
+    }
+    symm_detail::cluster_wait(); /* all blocks expect the sums */
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        if (warp < row.warps && lane < row.blocks)
+            symm_detail::cluster_store(sum_of(sums, (part * row.warps + warp) * K + k), of_warp[k],
+                                       &sums.arrived, lane);
+    meanwhile();
+    symm_detail::cluster_receive(&sums.arrived);
+    return add_sums(sums, row.blocks * row.warps * K);
 }
 
 /*
@@ -102,15 +162,16 @@ SYMM_DEV float cluster_sum(const symm_row_threads &row, float x)
 template <typename T, bool PART = false> struct norm_block {
     const symm_norm_args &n;
     uint64_t first, last; /* rows */
+    uint32_t part;        /* this block's number in the cluster that shares a row */
     uint32_t begin, end;  /* this block's packs of a row */
     symm_bits16 residual[NORM_PACKS] = {}, weight[NORM_PACKS] = {};
 
     SYMM_DEV_IN_CLASS norm_block(const symm_norm_args &args) : n(args)
     {
         const symm_row_threads &row = n.threads;
-        const uint32_t blocks = PART ? row.blocks : 1, part = blockIdx.x % blocks,
-                       of_block = row.warps * row.lanes * row.packs;
+        const uint32_t blocks = PART ? row.blocks : 1, of_block = row.warps * row.lanes * row.packs;
 
+        part = PART ? symm_detail::cluster_rank() : 0;
         first = min(blockIdx.x / blocks * n.block_rows, n.rows);
         last = min(first + n.block_rows, n.rows);
         end = (uint32_t)ceil_div(n.hidden, PACK<T>);
@@ -125,10 +186,7 @@ template <typename T, bool PART = false> struct norm_block {
     SYMM_DEV_IN_CLASS void load_inputs()
     {
         if (n.weight)
-            each_pack([&](uint64_t i, int k) {
-                if (k < NORM_PACKS)
-                    weight[k] = load_weight(i);
-            });
+            each_kept<NORM_PACKS>([&](uint64_t i, uint32_t k) { weight[k] = load_weight(i); });
         load_residual(first);
     }
 
@@ -152,22 +210,38 @@ template <typename T, bool PART = false> struct norm_block {
                 held};
     }
 
-    /* Calls f(pack, number) for this thread's packs of a row. The numbers end with NORM_PACKS. */
-    template <typename F> SYMM_DEV_IN_CLASS void each_pack(const F &f) const
+    /* Calls f(pack, number) for the packs of a row that this thread keeps, at most K. */
+    template <int K, typename F> SYMM_DEV_IN_CLASS void each_kept(const F &f) const
     {
         const symm_row_threads &row = n.threads;
-        /* If there are fewer than 32 lanes, there is one warp. */
-        const uint32_t warp = threadIdx.x / 32,
-                       at = begin + warp * row.lanes * row.packs + threadIdx.x % 32;
+        const uint32_t at = first_pack();
 
-        if (warp >= row.warps)
+        if (threadIdx.x / 32 >= row.warps)
             return;
 #pragma unroll
-        for (uint32_t k = 0; k < NORM_PACKS; k++)
+        for (uint32_t k = 0; k < K; k++)
             if (k < row.packs && at + k * row.lanes < end)
-                f(at + k * row.lanes, (int)k);
-        for (uint32_t k = NORM_PACKS; !PART && k < row.packs && at + k * row.lanes < end; k++)
-            f(at + k * row.lanes, (int)NORM_PACKS);
+                f(at + k * row.lanes, k);
+    }
+
+    /* Calls f(pack) for its other packs. A part of a row has none. */
+    template <typename F> SYMM_DEV_IN_CLASS void each_more(const F &f) const
+    {
+        const symm_row_threads &row = n.threads;
+        const uint32_t at = first_pack();
+
+        if (PART || threadIdx.x / 32 >= row.warps)
+            return;
+        for (uint32_t k = NORM_PACKS; k < row.packs && at + k * row.lanes < end; k++)
+            f(at + k * row.lanes);
+    }
+
+    /* If there are fewer than 32 lanes, there is one warp. */
+    SYMM_DEV_IN_CLASS uint32_t first_pack() const
+    {
+        const symm_row_threads &row = n.threads;
+
+        return begin + threadIdx.x / 32 * row.lanes * row.packs + threadIdx.x % 32;
     }
 
     SYMM_DEV_IN_CLASS symm_bits16 load_weight(uint64_t i) const
@@ -189,39 +263,61 @@ template <typename T, bool PART = false> struct norm_block {
     SYMM_DEV_IN_CLASS void load_residual(uint64_t row)
     {
         if (n.residual)
-            each_pack([&](uint64_t i, int k) {
-                if (k < NORM_PACKS)
-                    residual[k] = load(n.residual, row, i);
-            });
+            each_kept<NORM_PACKS>(
+                [&](uint64_t i, uint32_t k) { residual[k] = load(n.residual, row, i); });
     }
 
     /*
      * Adds the residual to a row, stores it and norms it. sum(i): pack i of the row, with zeros
-     * beyond its end. The norm is that of the rounded residual.
+     * beyond its end. total(x, meanwhile): the sum over the row; it calls meanwhile(). The norm is
+     * that of the rounded residual.
      */
-    template <typename Sum> SYMM_DEV_IN_CLASS void norm(uint64_t row, const Sum &sum) const
+    template <typename Sum, typename Total>
+    SYMM_DEV_IN_CLASS void norm(uint64_t row, const Sum &sum, const Total &total) const
     {
-        symm_bits16 kept[NORM_PACKS] = {};
-        float squares = 0;
+        if (n.threads.packs == 1)
+            norm_packs<1>(row, sum, total);
+        else
+            norm_packs<NORM_PACKS>(row, sum, total);
+    }
 
-        each_pack([&](uint64_t i, int k) {
+    /*
+     * The same if a thread keeps K packs. Those that it does not have are zeros: without branches
+     * all of them are computed side by side.
+     */
+    template <int K, typename Sum, typename Total>
+    SYMM_DEV_IN_CLASS void norm_packs(uint64_t row, const Sum &sum, const Total &total) const
+    {
+        const bool weighted = n.weight != nullptr;
+        symm_bits16 kept[K] = {};
+        float squares[K];
+
+        each_kept<K>([&](uint64_t i, uint32_t k) { kept[k] = sum(i); });
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            if (n.residual)
+                kept[k] = add_residual<T>(kept[k], residual[k]);
+            squares[k] = sum_of_squares<T>(kept[k]);
+        }
+        each_more([&](uint64_t i) {
             symm_bits16 x = sum(i);
             if (n.residual)
-                x = add_residual<T>(x, k < NORM_PACKS ? residual[k] : load(n.residual, row, i));
+                x = add_residual<T>(x, load(n.residual, row, i));
             store(n.residual_out, row, i, x);
-            squares += sum_of_squares<T>(x);
-            if (k < NORM_PACKS)
-                kept[k] = x;
+            squares[K - 1] += sum_of_squares<T>(x);
         });
-        squares = PART ? cluster_sum(n.threads, squares) : symm_dev_block_sum(squares);
-        const float scale = rsqrtf(squares / (float)n.hidden + n.eps);
-        const bool weighted = n.weight != nullptr;
-        each_pack([&](uint64_t i, int k) {
-            const symm_bits16 x = k < NORM_PACKS ? kept[k] : load(n.residual_out, row, i),
-                              w = k < NORM_PACKS ? weight[k]
-                                  : weighted     ? load_weight(i)
-                                                 : symm_bits16{};
-            store(n.all.out, row, i, scaled<T>(x, scale, weighted, w));
+        const float all = total(squares, [&] {
+            each_kept<K>([&](uint64_t i, uint32_t k) { store(n.residual_out, row, i, kept[k]); });
+        });
+        const float scale = rsqrtf(all / (float)n.hidden + n.eps);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            kept[k] = scaled<T>(kept[k], scale, weighted, weight[k]);
+        each_kept<K>([&](uint64_t i, uint32_t k) { store(n.all.out, row, i, kept[k]); });
+        each_more([&](uint64_t i) {
+            store(n.all.out, row, i,
+                  scaled<T>(load(n.residual_out, row, i), scale, weighted,
+                            weighted ? load_weight(i) : symm_bits16{}));
         });
     }
 
@@ -231,7 +327,12 @@ template <typename T, bool PART = false> struct norm_block {
         for (uint64_t row = first; row < last; row++) {
             if (row != first)
                 load_residual(row);
-            norm(row, [&](uint64_t i) { return sum(row, i); });
+            norm(
+                row, [&](uint64_t i) { return sum(row, i); },
+                [&](const auto &squares, const auto &meanwhile) {
+                    meanwhile();
+                    return block_sum(n.threads, row, squares);
+                });
         }
     }
 };
@@ -293,17 +394,19 @@ template <typename T, int R> SYMM_DEV void norm_part(const symm_norm_args &n)
 {
     /* and the end of the last packet */
     __shared__ symm_bits16 held[SYMM_PART_WARPS * 32 * NORM_PACKS + 1];
+    __shared__ row_sums sums;
     norm_block<T, true> block(n);
     const rows_data data = block.data(held);
 
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
+    expect_sums(sums, n.threads);
     exchange_packets<reduce_rows<T, R, true>>(n.all, data, block_part{0, n.all.share},
                                               [&] { block.load_inputs(); });
     __syncthreads(); /* all sums of the part are there */
-    block.norm(block.first,
-               [&](uint64_t i) { return load_held<T>(held, i - block.begin, block.width()); });
-    symm_detail::cluster_meet(); /* all blocks have this block's sums of squares */
+    block.norm(
+        block.first, [&](uint64_t i) { return load_held<T>(held, i - block.begin, block.width()); },
+        [&](const auto &squares, const auto &meanwhile) {
+            return cluster_sum(sums, n.threads, block.part, squares, meanwhile);
+        });
 }
 
 /* A block has whole rows. */
@@ -314,8 +417,6 @@ template <typename T, int R> SYMM_DEV void norm_rows(const symm_norm_args &n)
     norm_block<T> block(n);
     const rows_data data = block.data(holds ? held : nullptr);
 
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     exchange_packets<reduce_rows<T, R, false>>(n.all, data, block_part{0, n.all.share},
                                                [&] { block.load_inputs(); });
     __syncthreads(); /* all sums of the rows are there */
@@ -335,8 +436,6 @@ template <typename T, int R> SYMM_DEV void all_reduce_rms_norm_low_latency(const
 template <typename T, int R>
 SYMM_DEV void all_reduce_rms_norm_low_latency_two_shot(const symm_norm_args &n)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
     norm_block<T> block(n);
     exchange_packets<reduce_shares<T, R, true, rows_data>>(
         n.all, block.data(), block_part{0, n.all.share}, [&] { block.load_inputs(); });

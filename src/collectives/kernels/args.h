@@ -89,7 +89,8 @@ typedef struct symm_row_threads {
 /* Rows that the blocks of a cluster share. */
 enum {
     SYMM_ROW_PARTS = 8,  /* blocks of a cluster, on all GPUs that have clusters */
-    SYMM_PART_WARPS = 4, /* whose sums a block loads at a time */
+    SYMM_ROW_SUMS = 32,  /* each of a warp's packs of a row, one a lane */
+    SYMM_PART_WARPS = 4, /* of a block */
     SYMM_PART_PACKS = 2  /* that each thread keeps */
 };
 

@@ -137,7 +137,7 @@ out:
 WORLD_TEST(rms_norm, shared_rows_have_the_same_bits, 1 + _i, .loop = {1, 4},
            .env = {{"SYMM_EMULATED_BLOCK", "512"}}, .timeout_s = 100)
 {
-    static const size_t hiddens[] = {257, 512, 700, 1000, 1024, 2048, 2999};
+    static const size_t hiddens[] = {257, 512, 700, 1000, 1024, 2048, 2999, 4097, 5500, 8192};
     struct norm_buffers b = {0};
 
     RANK_TRY(self, norm_open(ctx, MOST, &b));

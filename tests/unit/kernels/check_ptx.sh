@@ -142,7 +142,8 @@ for kernel in "$work"/*.entry; do
     esac
     case $plain in
     all_reduce_rms_norm_low_latency_float16_* | all_reduce_rms_norm_low_latency_bfloat16_*) # blocks of a cluster share a row
-        for instruction in ld.shared::cluster.v4.f32 barrier.cluster.{arrive.relaxed,wait.acquire,wait}.aligned; do
+        for instruction in st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 \
+            fence.mbarrier_init.release.cluster barrier.cluster.{arrive.relaxed,wait}.aligned; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         ! grep -qF barrier.cluster.arrive.release "$kernel" || fail "$name: waits for all of its stores"
