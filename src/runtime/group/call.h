@@ -44,8 +44,8 @@ symm_status symm__call_end(struct symm_call *call, symm_status st);
 symm_status symm__group_last(struct symm_group *group, CUevent *out);
 
 /*
- * Launches a kernel of the library. pdl: the kernel calls symm_dev_pdl_wait() first, so it may
- * begin before the previous kernel has ended.
+ * Launches a kernel of the library. pdl: the kernel calls symm_dev_pdl_wait() before it accesses
+ * memory, so it may begin before the previous kernel has ended.
  */
 symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool pdl, const void *args);
