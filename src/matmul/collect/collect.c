@@ -19,8 +19,7 @@ SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
 enum {
     WARP = 32,
-    THREADS = 512,
-    BAND_THREADS = 256,
+    THREADS = 256, /* half of an SM: the other half is for another group */
     BAND_BLOCKS_OF_SM = 2,
     PACK_ELEMENTS = 8,
     ALIGNMENT = 256
@@ -411,7 +410,7 @@ static symm_status launch_bands(struct symm_call *call, const struct symm_collec
                                 const symm_collect_args *args)
 {
     const uint32_t threads =
-        (uint32_t)symm__min(BAND_THREADS, (uint64_t)c->group->ctx->agreed.max_threads);
+        (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads);
 
     return symm__call_launch(call, SYMM_KERNEL_matmul_sum_bands, band_blocks(c), threads,
                              args->product.parts.beside, args);

@@ -16,7 +16,8 @@
 enum {
     PACK = 8, /* elements of a row */
     LATE_UNITS = 16,
-    AT_ONCE = 2 /* packs of a thread whose loads are in flight together */
+    AT_ONCE = 2, /* packs of a thread whose loads are in flight together */
+    COPIES = 4   /* the same of packs that are copied */
 };
 
 /* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */
@@ -291,11 +292,11 @@ SYMM_DEV void copy_packs(const symm_collect_args &a, int32_t i, const part_of_ra
 {
     constexpr int32_t N = 16 / sizeof(T), PIECES = PACK / N;
 
-    for_each_runs<AT_ONCE>(
-        a, i, part.rows, part.columns, [&](const run_of_row(&runs)[AT_ONCE], int32_t n) {
-            symm_bits16 x[AT_ONCE][PIECES];
+    for_each_runs<COPIES>(
+        a, i, part.rows, part.columns, [&](const run_of_row(&runs)[COPIES], int32_t n) {
+            symm_bits16 x[COPIES][PIECES];
 #pragma unroll
-            for (int32_t k = 0; k < AT_ONCE; k++)
+            for (int32_t k = 0; k < COPIES; k++)
 #pragma unroll
                 for (int32_t j = 0; j < PIECES; j++)
                     if (k < n)
@@ -305,7 +306,7 @@ SYMM_DEV void copy_packs(const symm_collect_args &a, int32_t i, const part_of_ra
                                 j * N,
                             part.offset));
 #pragma unroll
-            for (int32_t k = 0; k < AT_ONCE; k++)
+            for (int32_t k = 0; k < COPIES; k++)
 #pragma unroll
                 for (int32_t j = 0; j < PIECES; j++)
                     if (k < n)

@@ -141,6 +141,9 @@ for kernel in "$work"/*.entry; do
     *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
     esac
     case $plain in
+    matmul_reduce_scatter | matmul_all_reduce | matmul_all_scatter) # the other half of each SM is for another group
+        grep -q '^\.minnctapersm 2$' "$kernel" || fail "$name: may take more than half of an SM"
+        ;;
     all_reduce_rms_norm_low_latency_float16_* | all_reduce_rms_norm_low_latency_bfloat16_*) # blocks of a cluster share a row
         for instruction in st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 \
             fence.mbarrier_init.release.cluster barrier.cluster.{arrive.relaxed,wait}.aligned; do
