@@ -230,9 +230,9 @@ template <typename T, bool PART = false> struct norm_block {
         const symm_row_threads &row = n.threads;
         const uint32_t at = first_pack();
 
-        if (PART || threadIdx.x / 32 >= row.warps)
+        if (threadIdx.x / 32 >= row.warps)
             return;
-        for (uint32_t k = NORM_PACKS; k < row.packs && at + k * row.lanes < end; k++)
+        for (uint32_t k = NORM_PACKS; !PART && k < row.packs && at + k * row.lanes < end; k++)
             f(at + k * row.lanes);
     }
 

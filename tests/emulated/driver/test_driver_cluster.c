@@ -83,13 +83,16 @@ static void word_misaligned(const struct hopper_args *a)
 {
     (void)a;
     begin_barrier(1);
-    unit->store_async((uint32_t *)(void *)(dynamic() + 2), 1, &bars[0], 1);
+    unit->store_async((uint32_t *)(void *)(dynamic() + 2), 1, &bars[0], 0);
 }
 
 static void word_elsewhere(const struct hopper_args *a)
 {
     begin_barrier(1);
-    unit->store_async(a->data, 1, &bars[0], 1);
+    if (block_index() == 0)
+        unit->store_async(a->data, 1, &bars[0], 1);
+    unit->cluster_arrive();
+    unit->cluster_wait();
 }
 
 static void word_early(const struct hopper_args *a)
@@ -108,7 +111,8 @@ static void word_unannounced(const struct hopper_args *a)
     unit->mbarrier_init(&bars[0], 1);
     unit->cluster_arrive();
     unit->cluster_wait();
-    unit->store_async((uint32_t *)(void *)dynamic(), 1, &bars[0], 1 - block_index());
+    if (block_index() == 0)
+        unit->store_async((uint32_t *)(void *)dynamic(), 1, &bars[0], 1);
     unit->cluster_arrive();
     unit->cluster_wait();
 }
