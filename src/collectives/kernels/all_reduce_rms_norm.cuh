@@ -436,10 +436,17 @@ template <typename T, int R> SYMM_DEV void all_reduce_rms_norm_low_latency(const
 template <typename T, int R>
 SYMM_DEV void all_reduce_rms_norm_low_latency_two_shot(const symm_norm_args &n)
 {
+    constexpr bool EARLY = R != 8; /* there are registers to keep the inputs in */
     norm_block<T> block(n);
-    exchange_packets<reduce_shares<T, R, true, rows_data>>(
-        n.all, block.data(), block_part{0, n.all.share}, [&] { block.load_inputs(); });
+    const auto meanwhile = [&] {
+        if (EARLY)
+            block.load_inputs();
+    };
+    exchange_packets<reduce_shares<T, R, true, rows_data>>(n.all, block.data(),
+                                                           block_part{0, n.all.share}, meanwhile);
     __syncthreads(); /* all sums of the rows are there */
+    if (!EARLY)
+        block.load_inputs();
     block.run([&](uint64_t row, uint64_t i) { return block.load(n.all.out, row, i); });
 }
 
