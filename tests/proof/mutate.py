@@ -64,7 +64,6 @@ PIPELINE_OPERATORS = {
     "cluster_arrive": ["(void)0"],
     "cluster_expect": ["(void)0"],
     "cluster_meet": ["(void)0"],
-    "cluster_receive": ["(void)0"],
     "cluster_store": ["(void)0"],
     "cluster_sync": ["(void)0"],
     "cluster_wait": ["(void)0"],

@@ -87,17 +87,20 @@ SYMM_DEV void cluster_store(float *shared, float x, uint64_t *bar, uint32_t bloc
                  : "memory");
 }
 
-/* Waits for all expected bytes of cluster_store(). */
-SYMM_DEV void cluster_receive(uint64_t *bar)
+/*
+ * Waits until the phase of this parity is complete, and sees what other blocks released to it or
+ * stored by cluster_store().
+ */
+SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
 {
     uint32_t done;
 
     do {
         asm volatile("{ .reg .pred p;"
-                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;"
+                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done)
-                     : "r"(in_shared(bar))
+                     : "r"(in_shared(bar)), "r"(parity)
                      : "memory");
     } while (!done);
 }
@@ -131,7 +134,7 @@ SYMM_DEV void cluster_store(float *, float, uint64_t *, uint32_t)
 {
 }
 
-SYMM_DEV void cluster_receive(uint64_t *)
+SYMM_DEV void mbarrier_acquire(uint64_t *, uint32_t)
 {
 }
 

@@ -56,9 +56,9 @@ SYMM_DEV void cluster_store(float *shared, float x, uint64_t *bar, uint32_t bloc
     symm_emulated_hopper->store_async(reinterpret_cast<uint32_t *>(shared), word, bar, block);
 }
 
-SYMM_DEV void cluster_receive(uint64_t *bar)
+SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
 {
-    symm_emulated_hopper->mbarrier_wait(bar, 0);
+    symm_emulated_hopper->mbarrier_wait(bar, parity);
 }
 
 } /* namespace symm_detail */

@@ -98,8 +98,9 @@ SYMM_DEV float add_sums(const row_sums &sums, uint32_t n)
 }
 
 /*
- * The sum over row number `row` of a block, whose rows alternate between two places: when sums are
- * stored, all threads have added those of two rows before. A thread keeps K packs.
+ * The sum over row number `row` of a block. A thread keeps K packs. Rows use two places in turns: a
+ * thread that stores sums of row i has met all threads in row i - 1, when they had added those of
+ * row i - 2.
  */
 template <int K>
 SYMM_DEV float block_sum(const symm_row_threads &threads, uint64_t row, const float (&x)[K])
@@ -151,7 +152,7 @@ SYMM_DEV float cluster_sum(row_sums &sums, const symm_row_threads &row, uint32_t
             symm_detail::cluster_store(sum_of(sums, (part * row.warps + warp) * K + k), of_warp[k],
                                        &sums.arrived, lane);
     meanwhile();
-    symm_detail::cluster_receive(&sums.arrived);
+    symm_detail::mbarrier_acquire(&sums.arrived, 0);
     return add_sums(sums, row.blocks * row.warps * K);
 }
 
@@ -282,8 +283,8 @@ template <typename T, bool PART = false> struct norm_block {
     }
 
     /*
-     * The same if a thread keeps K packs. Those that it does not have are zeros: without branches
-     * all of them are computed side by side.
+     * The same if a thread keeps K packs. Missing packs are zeros, so that all K are computed side
+     * by side, without branches.
      */
     template <int K, typename Sum, typename Total>
     SYMM_DEV_IN_CLASS void norm_packs(uint64_t row, const Sum &sum, const Total &total) const

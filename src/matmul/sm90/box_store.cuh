@@ -70,7 +70,7 @@ template <int ROWS, int PANELS, int BOXES> struct boxed_store : held_results<ROW
     }
 
   private:
-    /* If all results leave, blocks begin at different steps, so that the link is never idle. */
+    /* If all results leave, blocks begin at different steps, to use the link more evenly. */
     static SYMM_DEV_IN_CLASS int32_t first_step(int32_t steps, const symm_product_args &a)
     {
         const int32_t phase = a.parts.all_own ? (int32_t)(blockIdx.x / 2 % PHASES) : 0;

@@ -15,6 +15,7 @@ using symm_detail::cluster_rank;
 using symm_detail::cluster_sync;
 using symm_detail::fence_async;
 using symm_detail::in_shared;
+using symm_detail::mbarrier_acquire;
 using symm_detail::mbarrier_expect;
 
 /* All stores and additions of this thread are done. */
@@ -58,21 +59,6 @@ SYMM_DEV void mbarrier_release(uint64_t *bar, uint32_t block)
                      symm_detail::in_shared(bar)),
                  "r"(block)
                  : "memory");
-}
-
-/* Waits until the phase of this parity is complete, and sees what was released to it. */
-SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
-{
-    uint32_t done;
-
-    do {
-        asm volatile("{ .reg .pred p;"
-                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
-                     " selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(symm_detail::in_shared(bar)), "r"(parity)
-                     : "memory");
-    } while (!done);
 }
 
 /* Waits until the phase of this parity is complete. */

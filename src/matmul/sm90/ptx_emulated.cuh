@@ -13,6 +13,7 @@ using symm_detail::cluster_load;
 using symm_detail::cluster_meet;
 using symm_detail::cluster_rank;
 using symm_detail::cluster_sync;
+using symm_detail::mbarrier_acquire;
 
 SYMM_DEV const symm_emulated_hopper_ops &unit(void)
 {
@@ -59,11 +60,6 @@ SYMM_DEV void mbarrier_release(uint64_t *bar, uint32_t block)
 }
 
 SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
-{
-    unit().mbarrier_wait(bar, parity);
-}
-
-SYMM_DEV void mbarrier_acquire(uint64_t *bar, uint32_t parity)
 {
     unit().mbarrier_wait(bar, parity);
 }
