@@ -1,10 +1,125 @@
 /*
- * Rules of clusters: each is broken once, and the report names it. test_driver_pipeline.c has
- * programs that are right.
+ * Clusters: programs that break no rule, and rules, of which each is broken once, and the report
+ * names it.
  */
 #include "hopper_kernels.h"
 
 enum { SHARED = 1 << 10 };
+
+TEST_GROUP(programs, 60, .setup = open_driver, .teardown = close_driver);
+
+/* ---- Programs that break no rule ---- */
+
+/* Each block writes into the next one's dynamic and static shared memory. */
+static void ring_of_blocks(const struct hopper_args *a)
+{
+    static _Thread_local uint32_t word;
+    uint32_t *own = (uint32_t *)(void *)dynamic(), rank = unit->cluster_rank(),
+             next = (rank + 1) % a->value;
+    begin_barrier(1);
+    if (thread_index() == 0) {
+        *(uint32_t *)unit->map_shared(own + 3, next) = 100 + rank;
+        *(uint32_t *)unit->map_shared(&word, next) = 200 + rank;
+        unit->mbarrier_arrive(&bars[0], next);
+    }
+    unit->mbarrier_wait(&bars[0], 0);
+    unit->cluster_arrive();
+    unit->cluster_wait();
+    const uint32_t before = (rank + a->value - 1) % a->value;
+    if (own[3] != 100 + before || word != 200 + before || rank != block_index() % a->value)
+        atomic_fetch_add(a->count, 1);
+}
+
+TEST_LOOP(programs, blocks_of_a_cluster_meet, 1, BLOCKS_MAX + 1)
+{
+    static atomic_uint wrong;
+    const struct hopper_args a = {.body = ring_of_blocks, .count = &wrong, .value = (uint32_t)_i};
+    hopper_works((struct hopper_shape){3 * (unsigned)_i, 40, (unsigned)_i, 4096}, &a);
+    ck_assert_uint_eq(atomic_load(&wrong), 0);
+}
+
+/* Each block stores a word into all blocks but the last one, which ends at once. */
+static void words_to_all(const struct hopper_args *a)
+{
+    uint32_t *words = (uint32_t *)(void *)dynamic();
+    const uint32_t rank = unit->cluster_rank(), thread = thread_index();
+    const bool ends = rank == a->value - 1;
+    if (thread < BLOCKS_MAX)
+        words[thread] = 0;
+    if (thread == 0) {
+        unit->mbarrier_init(&bars[0], 1);
+        unit->fence_mbarrier_init();
+        unit->mbarrier_expect(&bars[0], a->value * sizeof *words);
+    }
+    unit->cluster_arrive();
+    unit->cluster_wait();
+    if (thread < a->value - 1)
+        unit->store_async(&words[rank], 100 + rank, &bars[0], thread);
+    if (ends)
+        return;
+    unit->mbarrier_wait(&bars[0], 0);
+    if (thread < BLOCKS_MAX && words[thread] != (thread < a->value ? 100 + thread : 0))
+        atomic_fetch_add(a->count, 1);
+}
+
+TEST_LOOP(programs, words_of_a_cluster_arrive, 2, BLOCKS_MAX + 1)
+{
+    static atomic_uint wrong;
+    const struct hopper_args a = {.body = words_to_all, .count = &wrong, .value = (uint32_t)_i};
+    hopper_works((struct hopper_shape){3 * (unsigned)_i, 40, (unsigned)_i, 4096}, &a);
+    ck_assert_uint_eq(atomic_load(&wrong), 0);
+}
+
+/* Threads that have ended count as arrived. */
+static void some_end(const struct hopper_args *a)
+{
+    (void)a;
+    if (thread_index() % 2)
+        return;
+    unit->cluster_arrive();
+    unit->cluster_wait();
+}
+
+TEST(programs, ended_threads_count_in_a_cluster)
+{
+    const struct hopper_args a = {.body = some_end};
+    hopper_works((struct hopper_shape){4, 64, 2, 0}, &a);
+}
+
+/* All slots but one are taken: no block of a cluster starts. */
+TEST(programs, a_cluster_starts_whole)
+{
+    static atomic_uint met;
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                   .value.clusterDim = {2, 1, 1}};
+    struct hand_args spinning = hand_args(), meet = hand_args();
+    void *params[] = {&meet};
+    meet.started = &met;
+    OK(hand_launch(hand_function("spin"), 15, 8, &spinning, other));
+    hand_wait_for(&started, 15);
+    OK(cu.cuLaunchKernelEx(&(CUlaunchConfig){2, 1, 1, 8, 1, 1, 0, stream, &attribute, 1},
+                           hand_function("meet"), params, NULL));
+    usleep(50000);
+    ck_assert_uint_eq(atomic_load(&met), 0);
+    release();
+    OK(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(atomic_load(&met), 16);
+}
+
+TEST_GROUP(small, 60);
+
+TEST(small, a_cluster_must_fit)
+{
+    struct hand_args args = hand_args();
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                   .value.clusterDim = {4, 1, 1}};
+    setenv("SYMM_EMULATED_SMS", "1", 1);
+    open_driver();
+    BREAKS(INVALID_CLUSTER_SIZE, cuLaunchKernelEx, "a cluster of 4 blocks, of which 2 fit",
+           &(CUlaunchConfig){4, 1, 1, 8, 1, 1, 0, stream, &attribute, 1}, hand_function("number"),
+           (void *[]){&args}, NULL);
+    close_driver();
+}
 
 /* ---- The barrier of a cluster, and shared memory of other blocks ---- */
 
