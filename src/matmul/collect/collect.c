@@ -19,7 +19,7 @@ SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
 enum {
     WARP = 32,
-    THREADS = 256, /* half of an SM: the other half is for another group */
+    THREADS = 256, /* of a block, which takes at most half of an SM */
     BAND_BLOCKS_OF_SM = 2,
     PACK_ELEMENTS = 8,
     ALIGNMENT = 256
