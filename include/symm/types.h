@@ -86,7 +86,11 @@ typedef struct symm_signal_pad symm_signal_pad; /* device memory; never derefere
 
 #define SYMM_MAX_RANKS 72
 #define SYMM_VIEW_ABI 1u
-enum { SYMM_VIEW_MULTICAST = 1u };
+/*
+ * PLAYED: of a product with SYMM_MATMUL_AS_IF. Rank flags >> SYMM_VIEW_PLAYER of the group plays
+ * all other ranks.
+ */
+enum { SYMM_VIEW_MULTICAST = 1u, SYMM_VIEW_PLAYED = 2u, SYMM_VIEW_PLAYER = 8 };
 
 /*
  * A group as kernels see it: plain data. Copy it into an argument struct and use it in kernels

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <symm/names.h>
+#include "as_if.h"
 #include "collectives/collective.h"
 #include "matmul/collect/sums.h"
 #include "matmul/cublas/cublas.h"
@@ -86,6 +87,8 @@ static double sums_us(const struct symm_matmul *m, const struct own_part *parts,
     const struct symm_group *group = m->group;
     struct symm_limits limits;
 
+    if (m->transport.view.flags & SYMM_VIEW_PLAYED)
+        return 0;
     for (int i = 0; i < nparts; i++)
         if (parts[i].sums_order == 0 || parts[i].sums_order != parts[0].sums_order)
             return 0;
@@ -111,16 +114,17 @@ static double slowest_us(const struct own_part *parts, int nparts, int time)
 static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts)
 {
     const struct symm_agreed *agreed = &m->group->ctx->agreed;
+    const uint32_t view = m->transport.view.flags;
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
-                                        .split = true,
+                                        .split = !(view & SYMM_VIEW_PLAYED),
                                         .shape = (int)parts[0].shape,
                                         .cublas_us = slowest_us(parts, nparts, OF_ALL),
                                         .share_us = slowest_us(parts, nparts, OF_SHARE),
                                         .own_us = slowest_us(parts, nparts, BY_SYMM),
                                         .only_sums = true,
-                                        .multicast = !symm_multicast_off(m->group),
+                                        .multicast = view & SYMM_VIEW_MULTICAST,
                                         .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
     struct symm_problem most_k = m->problem;
@@ -156,7 +160,7 @@ static symm_status suit_cublas_to_plan(struct symm_matmul *m)
     if (!had || (!by_ranks && !m->plan.collective))
         return SYMM_OK;
     symm__collect_product(&m->collect, &m->problem, &product);
-    return symm__cublas_prepare(m->group->ctx, &product, by_ranks ? m->group->nranks : 1,
+    return symm__cublas_prepare(m->group->ctx, &product, by_ranks ? m->transport.view.nranks : 1,
                                 &m->cublas);
 }
 
@@ -281,20 +285,34 @@ static void release(struct symm_attachment *attachment)
 }
 
 /* Sets m's members, of which some point into m. */
-static void init(struct symm_matmul *m, struct symm_group *group, const struct symm_problem *p)
+static void init(struct symm_matmul *m, struct symm_group *group, const struct symm_problem *p,
+                 const symm_view *view)
 {
     *m = (struct symm_matmul){
         .attachment.release = release,
         .group = group,
         .operation = symm__matmul_operation(p->kind),
         .problem = *p,
-        .transport = {.group = group,
-                      .problem = &m->problem,
-                      .plan = &m->plan,
-                      .view = group->view},
-        .collect = {.group = group, .problem = &m->problem, .plan = &m->plan},
+        .transport = {.group = group, .problem = &m->problem, .plan = &m->plan, .view = *view},
+        .collect = {.group = group,
+                    .view = &m->transport.view,
+                    .problem = &m->problem,
+                    .plan = &m->plan},
         .number = group->ncalls,
     };
+}
+
+/* Reads the description, for the ranks of *view. */
+static symm_status read(const struct symm_group *group, const symm_matmul_desc *desc,
+                        struct symm_problem *p, symm_view *view)
+{
+    symm_status st;
+
+    TRY(symm__as_if(group, desc ? desc->kind : SYMM_MATMUL, view));
+    TRY(symm__problem_read(desc, view->rank, view->nranks, p));
+    st = symm__as_if_check(view, p);
+out:
+    return st;
 }
 
 symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, symm_matmul **out)
@@ -303,17 +321,18 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     const bool collective = !desc || desc->kind != SYMM_MATMUL;
     struct symm_problem p = {.nranks = 1}, product;
     struct symm_call call;
+    symm_view view;
     symm_status st, mine = SYMM_OK;
 
     if (group)
-        mine = symm__problem_read(desc, group->rank, group->nranks, &p);
+        mine = read(group, desc, &p, &view);
     if (mine == SYMM_OK && !out)
         mine = symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL");
     if (mine == SYMM_OK && !m)
         mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     TRY(symm__collective_begin(&call, group, collective, "symm_matmul_create"));
     if (m)
-        init(m, group, &p);
+        init(m, group, &p, &view);
     if (mine == SYMM_OK)
         mine = symm__problem_check_data(&p, group->ctx->memory);
     if (mine == SYMM_OK)

@@ -1,5 +1,6 @@
 /* The multipliers, and the product of a run by one of them. */
 #include <symm/names.h>
+#include "as_if.h"
 #include "matmul/cublas/cublas.h"
 #include "matmul/kernels/tile_order.h"
 #include "matmul/portable/host.h"
@@ -191,6 +192,8 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
 
     if (m->plan.sums != SYMM_SUMS_PACKS || symm__matmul_adds(run))
         symm__collect_parts(&m->collect, &run->problem, symm__matmul_adds(run), &args.parts);
+    if (m->plan.sink != SYMM_TO_D && args.view.flags & SYMM_VIEW_PLAYED)
+        symm__as_if_slots(&args.view, symm__collect_slot_nbytes(&m->collect, &run->problem));
     if (m->plan.strategy == SYMM_STRATEGY_FUSED) { /* else the rows have arrived */
         args.arrivals = symm__transport_arrivals(&m->transport);
         args.round = m->transport.round;

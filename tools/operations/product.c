@@ -160,8 +160,7 @@ static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int col
 
 static struct extents extents(const struct product_call *call)
 {
-    return extents_of(call->kind, call->shape.m, call->shape.n, symm_nranks(call->group),
-                      symm_rank(call->group));
+    return extents_of(call->kind, call->shape.m, call->shape.n, call->nranks, call->rank);
 }
 
 /* Of this rank's product alone. */
@@ -205,7 +204,7 @@ static void describe_together(const struct product_call *call, symm_matmul_desc 
     const struct cublas_shape *s = &call->shape;
     const struct product_buffers *on = &call->buffers;
     const struct extents e = extents(call);
-    const int share = share_of(s->m, symm_nranks(call->group), symm_rank(call->group));
+    const int share = share_of(s->m, call->nranks, call->rank);
     const bool gathers = call->kind == SYMM_ALL_GATHER_MATMUL;
 
     desc->kind = call->kind;
@@ -332,7 +331,7 @@ size_t product_gathered_count(symm_matmul_kind kind, const struct cublas_shape *
 static symm_status communicate(const struct product_call *call, void *out, symm_dtype dtype, int n)
 {
     const struct operation *op = operation_find(kinds[call->kind].operation);
-    const size_t nranks = (size_t)symm_nranks(call->group), nbytes = symm_dtype_size(dtype),
+    const size_t nranks = (size_t)call->nranks, nbytes = symm_dtype_size(dtype),
                  count = part_count(call->kind, &call->shape, (int)nranks) / (size_t)n,
                  in_step = count * nbytes * (op->out_is_part ? nranks : 1),
                  out_step = count * nbytes * (op->in_is_part ? nranks : 1);

@@ -128,13 +128,21 @@ void products_destroy(struct products *p)
 
 enum matrix { MATRIX_A, MATRIX_B, MATRIX_C };
 
-/* From which a rank draws the numbers of a matrix. All ranks of an all-gather have one A. */
-static uint64_t key_of(const struct products *p, int rank, enum matrix matrix)
+/* The number of the process that is a rank. */
+static int process_of(const struct products *p, int rank)
 {
-    const uint64_t rest = sums_seed(p->seed, (uint64_t)rank + 3);
+    if (!p->process)
+        return rank;
+    return rank == 0 ? p->process - 1 : 2 - p->process;
+}
 
-    return sums_seed(matrix == MATRIX_A && p->kind == SYMM_ALL_GATHER_MATMUL ? p->seed : rest,
-                     matrix);
+/* From which a process draws the numbers of a matrix. All ranks of an all-gather have one A. */
+static uint64_t key_of(const struct products *p, int process, enum matrix matrix)
+{
+    const uint64_t rest = sums_seed(p->seed, (uint64_t)process + 3);
+    const bool shared = matrix == MATRIX_A && p->kind == SYMM_ALL_GATHER_MATMUL && !p->process;
+
+    return sums_seed(shared ? p->seed : rest, matrix);
 }
 
 /* Two independent normal numbers, by the method of Box and Muller. */
@@ -167,6 +175,7 @@ struct filling {
     const struct element *element;
     char *out;
     uint64_t key;
+    size_t first; /* of the key's numbers */
 };
 
 /* Items are numbers. */
@@ -175,23 +184,44 @@ static void fill_part(void *argument, int part, size_t begin, size_t end)
     const struct filling *f = argument;
 
     (void)part;
-    draw(f->element, f->key, begin, end - begin, f->out + begin * f->element->nbytes);
+    draw(f->element, f->key, f->first + begin, end - begin, f->out + begin * f->element->nbytes);
 }
 
-static void fill(const struct products *p, char *out, size_t count, enum matrix matrix)
+/* `count` numbers of a rank's matrix, from number `first` on. */
+static void fill(const struct products *p, char *out, int rank, enum matrix matrix, size_t first,
+                 size_t count)
 {
-    struct filling f = {p->element, out, key_of(p, p->rank, matrix)};
+    struct filling f = {p->element, out, key_of(p, process_of(p, rank), matrix), first};
 
     parallel_run(count, LEAST_FILLED, fill_part, &f);
+}
+
+/* The gathered A: all ranks' rows begin as those of rank 0 do. */
+static void fill_played(const struct products *p)
+{
+    const size_t row = (size_t)p->k;
+    char *out = p->a;
+
+    for (int l = 0; l < p->l; l++)
+        for (int rank = 0; rank < p->nranks; rank++) {
+            const size_t count = (size_t)share_of(p->m, p->nranks, rank) * row;
+
+            fill(p, out, rank, MATRIX_A, (size_t)l * (size_t)share_of(p->m, p->nranks, 0) * row,
+                 count);
+            out += count * p->element->nbytes;
+        }
 }
 
 void products_fill(struct products *p, uint64_t seed)
 {
     p->seed = seed;
-    fill(p, p->a, products_a_count(p), MATRIX_A);
-    fill(p, p->b, products_b_count(p), MATRIX_B);
+    if (p->process && p->kind == SYMM_ALL_GATHER_MATMUL)
+        fill_played(p);
+    else
+        fill(p, p->a, p->rank, MATRIX_A, 0, products_a_count(p));
+    fill(p, p->b, p->rank, MATRIX_B, 0, products_b_count(p));
     if (p->c)
-        fill(p, p->c, products_c_count(p), MATRIX_C);
+        fill(p, p->c, p->rank, MATRIX_C, 0, products_c_count(p));
 }
 
 /* -------------------------------------------------------------------------------- the reference */
@@ -206,12 +236,12 @@ static void choose(int *out, int n, int step, int all, uint64_t key)
     }
 }
 
-/* One rank's product of one batch. */
+/* The product of one batch by one process, as the rank that has the columns `theirs`. */
 struct referring {
     struct products *p;
-    int rank, l;
+    int process, l;
     struct extents theirs;
-    int first, ncolumns; /* the chosen columns that this rank computes */
+    int first, ncolumns; /* the chosen columns that it computes */
     float *columns;      /* [k, ncolumns]: those of b */
 };
 
@@ -240,6 +270,49 @@ static double rounding_of(const struct products *p, double partial)
         return 0;
     return ldexp(alpha * fabs(partial), -1 - e->fraction_bits) +
            fmax(alpha, 1) * element_ulp(e, 0) / 2;
+}
+
+/* A row of a process's A, by its number in all of its rows. */
+struct source {
+    int process;
+    size_t row;
+};
+
+/* The process whose sum a row of d is, by its number in all m. */
+static int summing_process(const struct products *p, int row)
+{
+    const bool all = p->kind == SYMM_MATMUL_ALL_REDUCE;
+
+    return process_of(p, all ? share_owner(p->m, p->nranks, row) : 0);
+}
+
+/* The rows of A of which this process adds the products to a row of d. */
+static int count_sources(const struct referring *r, int row)
+{
+    const struct products *p = r->p;
+    const bool sent = p->process && kind_sums(p->kind) && r->process != summing_process(p, row);
+
+    return sent ? p->nranks - 1 : 1;
+}
+
+/* Number `index` of them. */
+static struct source source_of(const struct referring *r, int row, int index)
+{
+    const struct products *p = r->p;
+    const bool gathers = p->kind == SYMM_ALL_GATHER_MATMUL;
+    const int owner = share_owner(p->m, p->nranks, row),
+              in_share = row - share_begin(p->m, p->nranks, owner);
+    const size_t first = (size_t)r->l * (size_t)p->m;
+
+    if (!p->process || !(gathers || kind_sums(p->kind)))
+        return (struct source){r->process, first + (size_t)row};
+    if (gathers)
+        return (struct source){process_of(p, owner),
+                               (size_t)r->l * (size_t)share_of(p->m, p->nranks, 0) +
+                                   (size_t)in_share};
+    const int sent_to = r->process == summing_process(p, row) ? 0 : 1 + index;
+    return (struct source){r->process,
+                           first + (size_t)(share_begin(p->m, p->nranks, sent_to) + in_share)};
 }
 
 /* Adds a row of this rank's product to the sums, from element `at` on. */
@@ -271,29 +344,38 @@ static void multiply(const struct referring *r, const float *a, size_t j, size_t
     }
 }
 
+/* Adds the products of a row of A to the sums, from element `at` on. */
+static void refer_row(const struct referring *r, struct source from, size_t at)
+{
+    struct products *p = r->p;
+    const uint64_t key = key_of(p, from.process, MATRIX_A);
+    const size_t k = (size_t)p->k;
+    float a[BLOCK];
+
+    memset(p->part + at, 0, (size_t)r->ncolumns * sizeof *p->part);
+    for (size_t j = 0; j < k; j += BLOCK) {
+        const size_t n = k - j < BLOCK ? k - j : BLOCK;
+
+        draw_floats(p->element, key, from.row * k + j, n, a);
+        multiply(r, a, j, n, at);
+    }
+    add_row(r, at);
+}
+
 /* Items are the chosen rows. */
 static void refer_part(void *argument, int part, size_t begin, size_t end)
 {
     const struct referring *r = argument;
-    struct products *p = r->p;
-    const uint64_t key = key_of(p, r->rank, MATRIX_A);
-    const size_t k = (size_t)p->k;
-    float a[BLOCK];
+    const struct products *p = r->p;
 
     (void)part;
     for (size_t i = begin; i < end; i++) {
-        const size_t row = (size_t)r->l * (size_t)p->m + (size_t)(p->own.first_row + p->rows[i]),
-                     at = ((size_t)r->l * (size_t)p->nrows + i) * (size_t)p->ncolumns +
-                          (size_t)r->first;
+        const int row = p->own.first_row + p->rows[i];
+        const size_t at =
+            ((size_t)r->l * (size_t)p->nrows + i) * (size_t)p->ncolumns + (size_t)r->first;
 
-        memset(p->part + at, 0, (size_t)r->ncolumns * sizeof *p->part);
-        for (size_t j = 0; j < k; j += BLOCK) {
-            const size_t n = k - j < BLOCK ? k - j : BLOCK;
-
-            draw_floats(p->element, key, row * k + j, n, a);
-            multiply(r, a, j, n, at);
-        }
-        add_row(r, at);
+        for (int s = 0; s < count_sources(r, row); s++)
+            refer_row(r, source_of(r, row, s), at);
     }
 }
 
@@ -302,7 +384,8 @@ static void take_columns(void *argument, int part, size_t begin, size_t end)
 {
     const struct referring *r = argument;
     const struct products *p = r->p;
-    const uint64_t key = key_of(p, r->rank, MATRIX_B);
+    const uint64_t key = key_of(p, r->process, MATRIX_B);
+    const int all = p->process ? p->own.columns : r->theirs.columns;
 
     (void)part;
     for (size_t j = begin; j < end; j++) {
@@ -312,16 +395,15 @@ static void take_columns(void *argument, int part, size_t begin, size_t end)
             const int column = p->columns[r->first + i] - r->theirs.first_column;
 
             draw_floats(p->element, key,
-                        matrix_at(p->b_by_columns, p->k, r->theirs.columns, r->l, (int)j, column),
-                        1, out + i);
+                        matrix_at(p->b_by_columns, p->k, all, r->l, (int)j, column), 1, out + i);
         }
     }
 }
 
-/* Adds what a rank contributes to the chosen elements. */
-static void add_product(struct products *p, int rank, float *columns)
+/* Adds what a process contributes to the chosen elements, as a rank. */
+static void add_product(struct products *p, int process, int rank, float *columns)
 {
-    struct referring r = {.p = p, .rank = rank, .columns = columns};
+    struct referring r = {.p = p, .process = process, .columns = columns};
 
     r.theirs = extents_of(p->kind, p->m, p->n, p->nranks, rank);
     while (r.first < p->ncolumns && p->columns[r.first] < r.theirs.first_column)
@@ -351,7 +433,7 @@ static double addend_of(const struct products *p, int l, int row, int column)
                                 column - e.first_column);
     float c;
 
-    draw_floats(p->element, key_of(p, owner, MATRIX_C), at, 1, &c);
+    draw_floats(p->element, key_of(p, process_of(p, owner), MATRIX_C), at, 1, &c);
     return (double)c;
 }
 
@@ -373,6 +455,8 @@ static void take_addends(void *argument, int part, size_t begin, size_t end)
 bool products_refer(struct products *p, uint64_t seed, uint64_t choice)
 {
     const bool all = kind_collects(p->kind);
+    const bool by_process = p->process && kind_sums(p->kind);
+    const int contributors = !all ? 1 : by_process ? 2 : p->nranks;
     const size_t nbytes = products_compared(p) * sizeof *p->sum;
     float *columns = room((size_t)p->k * (size_t)p->ncolumns, sizeof *columns);
 
@@ -384,8 +468,11 @@ bool products_refer(struct products *p, uint64_t seed, uint64_t choice)
     memset(p->sum, 0, nbytes);
     memset(p->magnitude, 0, nbytes);
     memset(p->rounding, 0, nbytes);
-    for (int rank = all ? 0 : p->rank; rank < (all ? p->nranks : p->rank + 1); rank++)
-        add_product(p, rank, columns);
+    for (int i = 0; i < contributors; i++) {
+        const int rank = all ? i : p->rank;
+
+        add_product(p, by_process ? i : process_of(p, rank), rank, columns);
+    }
     parallel_run((size_t)p->l * (size_t)p->nrows, LEAST_ROWS, take_addends, p);
     free(columns);
     return true;

@@ -4,6 +4,11 @@
  * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, columns], c [l, rows, columns] and d
  * [l, rows, n], all of one type; rows and columns are those of extents_of(). In a sum over ranks,
  * a b is that sum. All ranks have other a, b and c, but in an all-gather one a.
+ *
+ * Played: two processes multiply as if they were more ranks (SYMM_MATMUL_AS_IF). Each is rank 0,
+ * and the other one plays all others. So in an all-gather the other ranks' rows are the other
+ * process's own rows. Rank r's part of a sum is what the other process sends to rank nranks - r.
+ * The other ranks' sums and columns are the other process's own ones.
  */
 #ifndef SYMM_TOOLS_PRODUCTS_H
 #define SYMM_TOOLS_PRODUCTS_H
@@ -15,6 +20,7 @@ struct products {
     /* filled in by the caller */
     symm_matmul_kind kind;
     int nranks, rank;              /* 0: one rank alone */
+    int process;                   /* 0: not played; else 1 or 2, by process; beta is 0 then */
     const struct element *element; /* a floating type */
     const struct element *partial; /* of the partial sums; NULL: of `element` */
     int m, n, k, l;

@@ -34,6 +34,21 @@ SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad,
     return reinterpret_cast<symm_signal_cell *>(pad) + (int64_t)channel * v.nranks + rank;
 }
 
+/*
+ * The rank as which `to` hears this one. If one rank plays all others, both are rank 0 to
+ * themselves, so each is to the other one as far ahead as that one is behind.
+ */
+SYMM_DEV int heard_as(const symm_view &v, int to)
+{
+    return v.flags & SYMM_VIEW_PLAYED && to != v.rank ? v.nranks - to : v.rank;
+}
+
+/* The rank of the group that is rank r of the view. */
+SYMM_DEV int player_of(const symm_view &v, int r)
+{
+    return v.flags & SYMM_VIEW_PLAYED ? (int)(v.flags >> SYMM_VIEW_PLAYER) : r;
+}
+
 SYMM_DEV symm_device_line *device_line(const symm_view &v)
 {
     return reinterpret_cast<symm_device_line *>(v.poison);
@@ -60,7 +75,7 @@ SYMM_DEV void write_record(const symm_view &v, const symm_wait_record &r)
     const uint32_t before = load_scalar(serial), next = before + 1 ? before + 1 : 1;
     store_scalar(serial, next);
     store_relaxed(&to->kind, r.kind);
-    store_relaxed(reinterpret_cast<uint32_t *>(&to->from), (uint32_t)r.from);
+    store_relaxed(reinterpret_cast<uint32_t *>(&to->from), (uint32_t)player_of(v, r.from));
     store_relaxed(reinterpret_cast<uint32_t *>(&to->channel), (uint32_t)r.channel);
     store_relaxed(&to->expected, r.expected);
     store_relaxed(&to->seen, r.seen);
@@ -105,7 +120,7 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
     if (poison)
         return;
     store_relaxed(sent, count);
-    uint64_t *arrived = &signal_cell(v, pad, channel, v.rank)->arrived;
+    uint64_t *arrived = &signal_cell(v, pad, channel, heard_as(v, to))->arrived;
     store_release(symm_dev_peer(v, arrived, to), (uint64_t)word << 32 | count);
 }
 

@@ -147,6 +147,11 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
     return layout;
 }
 
+uint64_t symm__collect_slot_nbytes(const struct symm_collect *c, const struct symm_problem *p)
+{
+    return lay_out(c, p).slot_nbytes[0];
+}
+
 /* A product's results in the layout: this rank's slot, or all of them. */
 static struct symm_operand results_of(const struct symm_problem *p, const struct layout *layout,
                                       int i)
@@ -331,7 +336,7 @@ symm_status symm__collect_prepare(struct symm_call *call, const struct symm_coll
         TRY(symm__pad_clear_runs(c->group, c->state, sizeof *c->state));
     if (c->plan->sums == SYMM_SUMS_PACKS)
         TRY(free_slots(c));
-    st = symm__pad_clear(c->group, c->pad, nchannels(c));
+    st = symm__pad_clear(c->group->ctx, c->pad, nchannels(c), c->problem->collect_nranks);
 out:
     return st;
 }
@@ -354,7 +359,7 @@ static symm_collect_args args_of(const struct symm_collect *c, const struct symm
                     .alpha = p->alpha,
                     .beta = p->beta,
                     .activation = (uint32_t)p->activation,
-                    .view = c->group->view},
+                    .view = *c->view},
         .pad = c->pad,
         .rank = p->collect_rank,
         .nranks = p->collect_nranks,

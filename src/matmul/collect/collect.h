@@ -12,6 +12,7 @@
 /* The collecting part of a product, for all of its runs. */
 struct symm_collect {
     const struct symm_group *group;
+    const symm_view *view; /* of the product's kernels */
     const struct symm_problem *problem;
     const struct symm_matmul_plan *plan;
     char *workspace;         /* symmetric; NULL: nothing is collected */
@@ -31,6 +32,9 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c);
 /* Clears its signals, and creates what runs need. Local; before the first signal of any rank. */
 symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c);
+
+/* From one rank's slot of product 0 to the next one's. */
+uint64_t symm__collect_slot_nbytes(const struct symm_collect *c, const struct symm_problem *p);
 
 /*
  * Sets *out to the parts of sums that a product of the problem p adds; pad NULL: it adds none.

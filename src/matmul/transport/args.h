@@ -20,7 +20,8 @@ typedef struct symm_push_args {
     symm_view view;
     symm_arrival_plan arrivals;
     const char *from; /* contiguous rows of row_nbytes */
-    char *to;         /* this rank's slab in its own workspace */
+    char *workspace;  /* symmetric */
+    uint64_t slab_nbytes;
     uint64_t row_nbytes;
     uint64_t rows;
     uint32_t *tickets; /* units taken; then for each chunk to each other rank the units sent */

@@ -29,18 +29,17 @@ static symm_status copy_chunk(const struct symm_round *round, CUstream stream, u
                    piece = plan->k_piece * symm_dtype_size(t->problem->dtype),
                    first = (uint64_t)(target.chunk / plan->k_pieces) * plan->strip_rows,
                    begin = target.chunk % plan->k_pieces * piece, at = first * row + begin;
-    const CUdeviceptr peer = (CUdeviceptr)t->group->view.peer[target.rank],
-                      from = (CUdeviceptr)(uintptr_t)round->shards->own.data + at,
-                      slab = (CUdeviceptr)(uintptr_t)symm__transport_own_slab(t) + peer;
-    const uint64_t *value = t->signal_values + (uint64_t)target.rank * chunks + target.chunk,
-                   *cell = symm__pad_arrived(t->group, t->pad, (int)target.chunk);
+    const char *own = symm__transport_slab(t, symm__pad_heard_as(&t->view, target.rank));
+    const CUdeviceptr from = (CUdeviceptr)(uintptr_t)round->shards->own.data + at,
+                      slab = (CUdeviceptr)(uintptr_t)own + (CUdeviceptr)t->view.peer[target.rank],
+                      cell = symm__pad_arrived(&t->view, t->pad, (int)target.chunk, target.rank);
+    const uint64_t *value = t->signal_values + (uint64_t)target.rank * chunks + target.chunk;
     symm_status st;
 
     TRY(symm__driver_copy_rows(drv, slab + at, row, from, row, symm__min(piece, row - begin),
                                symm__min(plan->strip_rows, symm__transport_own_rows(t) - first),
                                stream));
-    TRY_CU(drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)cell + peer, (CUdeviceptr)(uintptr_t)value,
-           sizeof *value, stream);
+    TRY_CU(drv, cuMemcpyAsync, cell, (CUdeviceptr)(uintptr_t)value, sizeof *value, stream);
 out:
     return st;
 }

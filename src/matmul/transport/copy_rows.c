@@ -85,7 +85,7 @@ symm_status symm__transport_locate(struct symm_call *call, const struct symm_tra
         return SYMM_OK;
     const symm_copy_rows_args args = {
         .from = {.own = p->a.matrix, .m = p->a.rows, .k = p->k, .l = p->l, .nranks = 1},
-        .to = {.data = symm__transport_own_slab(t),
+        .to = {.data = symm__transport_slab(t, t->problem->rank),
                .row = t->plan->ld,
                .column = 1,
                .batch = t->plan->ld * p->a.rows,

@@ -19,8 +19,8 @@ extern const struct symm_sender_ops symm__copy_engines, symm__sender_sms;
 uint64_t symm__transport_row_nbytes(const struct symm_transport *t);
 uint64_t symm__transport_own_rows(const struct symm_transport *t);
 uint32_t symm__transport_own_chunks(const struct symm_transport *t);
-/* This rank's slab in its own workspace. */
-char *symm__transport_own_slab(const struct symm_transport *t);
+/* A rank's slab in this rank's workspace. */
+char *symm__transport_slab(const struct symm_transport *t, int rank);
 
 /* Reduces a block to full warps that fit all ranks' devices. */
 uint32_t symm__transport_threads(const struct symm_transport *t, int nthreads);

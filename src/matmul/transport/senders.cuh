@@ -41,8 +41,9 @@ SYMM_DEV void find_unit(const symm_push_args &a, uint32_t i, send_unit &u)
                    end = min(strip + plan.strip_rows, a.rows),
                    first = min(strip + (uint64_t)(i % a.units) * a.unit_rows, end);
     u.packs = (uint32_t)min((uint64_t)a.unit_rows, end - first) * u.run;
+    char *slab = a.workspace + symm_detail::heard_as(a.view, u.rank) * a.slab_nbytes;
     u.to = reinterpret_cast<symm_bits16 *>(
-        symm_dev_peer(a.view, a.to + first * a.row_nbytes + begin, u.rank));
+        symm_dev_peer(a.view, slab + first * a.row_nbytes + begin, u.rank));
     u.from = reinterpret_cast<const symm_bits16 *>(a.from + first * a.row_nbytes + begin);
 }
 

@@ -33,9 +33,9 @@ uint32_t symm__transport_own_chunks(const struct symm_transport *t)
                                 t->plan->k_pieces);
 }
 
-char *symm__transport_own_slab(const struct symm_transport *t)
+char *symm__transport_slab(const struct symm_transport *t, int rank)
 {
-    return t->workspace + (uint64_t)t->problem->rank * t->plan->slab_nbytes;
+    return t->workspace + (uint64_t)rank * t->plan->slab_nbytes;
 }
 
 uint32_t symm__transport_threads(const struct symm_transport *t, int nthreads)
@@ -116,7 +116,7 @@ symm_status symm__transport_prepare(struct symm_call *call, struct symm_transpor
     if (t->plan->chunks == 0)
         return SYMM_OK;
     TRY(symm__pad_clear_runs(t->group, t->round, sizeof *t->round));
-    st = symm__pad_clear(t->group, t->pad, nchannels(t));
+    st = symm__pad_clear(t->group->ctx, t->pad, nchannels(t), t->problem->nranks);
 out:
     return st;
 }

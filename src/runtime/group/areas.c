@@ -117,7 +117,7 @@ static symm_status clear(const struct symm_group *group, const struct symm_areas
            packets_nbytes(&areas->size), ctx->own_stream);
     TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)areas->slots, SLOT_FREE,
            slots_nbytes(&areas->size), ctx->own_stream);
-    TRY(symm__pad_clear(group, areas->pad, NCHANNELS));
+    TRY(symm__pad_clear(ctx, areas->pad, NCHANNELS, group->nranks));
 out:
     return st;
 }

@@ -14,12 +14,12 @@ size_t symm__pad_nbytes(int nchannels, int nranks)
     return cells_nbytes(nchannels, nranks) + sizeof(struct symm_signal_cell);
 }
 
-symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels)
+symm_status symm__pad_clear(const struct symm_context *ctx, symm_signal_pad *pad, int nchannels,
+                            int nranks)
 {
     static const struct symm_signal_cell end = {SYMM_PAD_END_ARRIVED, SYMM_PAD_END_SENT,
                                                 SYMM_PAD_END_TAKEN};
-    const struct symm_context *ctx = group->ctx;
-    const size_t nbytes = cells_nbytes(nchannels, group->nranks);
+    const size_t nbytes = cells_nbytes(nchannels, nranks);
     symm_status st = SYMM_OK;
 
     /*
@@ -47,12 +47,19 @@ out:
     return st;
 }
 
-const uint64_t *symm__pad_arrived(const struct symm_group *group, const symm_signal_pad *pad,
-                                  int channel)
+int symm__pad_heard_as(const symm_view *view, int to)
+{
+    return view->flags & SYMM_VIEW_PLAYED && to != view->rank ? view->nranks - to : view->rank;
+}
+
+CUdeviceptr symm__pad_arrived(const symm_view *view, const symm_signal_pad *pad, int channel,
+                              int to)
 {
     const struct symm_signal_cell *cells = (const struct symm_signal_cell *)(const void *)pad;
+    const struct symm_signal_cell *cell =
+        &cells[(int64_t)channel * view->nranks + symm__pad_heard_as(view, to)];
 
-    return &cells[(uint64_t)channel * (uint64_t)group->nranks + (uint64_t)group->rank].arrived;
+    return (CUdeviceptr)(uintptr_t)&cell->arrived + (CUdeviceptr)view->peer[to];
 }
 
 symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad *pad,
@@ -104,7 +111,7 @@ static symm_status make_ready(struct symm_call *call, symm_signal_pad *pad, int 
     struct symm_vote ready = {.text = call->text, .fd = -1};
     symm_status st;
 
-    ready.status = entry ? symm__pad_clear(group, pad, nchannels)
+    ready.status = entry ? symm__pad_clear(group->ctx, pad, nchannels, group->nranks)
                          : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(group->ctx->timeout_ms));
     if (st != SYMM_OK) {

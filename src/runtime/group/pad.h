@@ -10,8 +10,12 @@
 /* Bytes of a pad, with the cell that marks its end. */
 size_t symm__pad_nbytes(int nchannels, int nranks);
 
-/* Sets this rank's pad to the first epoch on the context's own stream, and waits for it. Local. */
-symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels);
+/*
+ * Sets this rank's pad for nranks ranks to the first epoch on the context's own stream, and waits
+ * for it. Local.
+ */
+symm_status symm__pad_clear(const struct symm_context *ctx, symm_signal_pad *pad, int nchannels,
+                            int nranks);
 
 /*
  * Clears a state of `nbytes` in this rank's memory, on the context's own stream. Its first word
@@ -19,12 +23,12 @@ symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad
  */
 symm_status symm__pad_clear_runs(const struct symm_group *group, void *state, size_t nbytes);
 
-/*
- * Returns the address, in this rank's pad, of the counter of this rank's signals on a channel. On
- * the peer that counts them, the counter is at the same offset.
- */
-const uint64_t *symm__pad_arrived(const struct symm_group *group, const symm_signal_pad *pad,
-                                  int channel);
+/* The rank as which rank `to` hears this one: see heard_as() in symm/detail/device_sync.cuh. */
+int symm__pad_heard_as(const symm_view *view, int to);
+
+/* The address, on rank `to`, of the counter of this rank's signals on a channel. */
+CUdeviceptr symm__pad_arrived(const symm_view *view, const symm_signal_pad *pad, int channel,
+                              int to);
 
 /*
  * Finds the number of channels of a user's pad. The group may use it if all its ranks have the pad

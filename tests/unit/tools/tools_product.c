@@ -109,6 +109,8 @@ static bool make(struct trial *t, const struct rank *self, int number)
         .group = t->world,
         .nccl = t->nccl,
         .cublas = t->cublas,
+        .rank = t->p.rank,
+        .nranks = t->p.nranks,
         .variant = find(t->p.kind, number < 8 ? PRODUCT_CUBLAS_SYMM : PRODUCT_CUBLAS_NCCL),
         .kind = t->p.kind,
         .shape = {.m = t->p.m,

@@ -177,6 +177,10 @@ const struct option_row option_table[] = {
                "64th"}}},
     {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
+    {"as-if", "R", OPTION_INT, FIELD(as_if), 3, 8,
+     .uses = {{BENCH_COMMUNICATING,
+               "run fused and pipelined products of 2 ranks as if they were R: each is rank 0, and "
+               "the other one plays all others (SYMM_MATMUL_AS_IF)"}}},
     {"schedule-of", "NAME", OPTION_WORD, FIELD(schedule_name), .items = schedules_of_others,
      .uses = {{BENCH_ALL_GATHER_MATMUL | BENCH_MATMUL_SUMS,
                "the product of a schedule of CUTLASS's Distributed GEMM; cutlass: the first one of "

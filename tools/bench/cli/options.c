@@ -218,6 +218,8 @@ static int check_product(const struct bench_options *o)
         return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
     if (o->beta != 0 && (float)o->beta == 0)
         return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
+    if (o->as_if && o->beta != 0)
+        return text_usage_error(tool, "--as-if %d: it needs --beta 0", o->as_if);
     if (o->nccl && !o->cublas && o->peers)
         return text_usage_error(tool, "--peer nccl: NCCL communicates and cuBLAS multiplies: "
                                       "--peer cublas,nccl");

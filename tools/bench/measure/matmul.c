@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "common/text.h"
 #include "matmul_measure.h"
@@ -38,6 +39,12 @@ struct matmul {
     int64_t wrong;
 };
 
+/* The ranks of a product. */
+static int ranks_of(const struct matmul *b)
+{
+    return b->s.options->as_if ? b->s.options->as_if : b->s.nranks;
+}
+
 /* Defaults of another library's schedule. */
 static void settle_schedule(struct matmul *b)
 {
@@ -61,7 +68,7 @@ static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
     const bool sums = kind_sums(o->kind);
-    const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1;
+    const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? ranks_of(b) : 1;
 
     b->measure.nops = b->s.emulated ? 1 : NOPS;
     if (o->schedule)
@@ -95,7 +102,7 @@ static symm_status settle_shape(struct matmul *b)
                                      .dtype = o->element->dtype,
                                      .alpha = (float)o->alpha,
                                      .beta = (float)o->beta};
-    if (o->schedule && !schedule_divide(o->schedule, b->s.nranks, &b->shape, why))
+    if (o->schedule && !schedule_divide(o->schedule, ranks_of(b), &b->shape, why))
         return session_refuse(&b->s, "%s: %s", o->schedule->name, why);
     return SYMM_OK;
 }
@@ -133,7 +140,7 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
     if (!suite_shape(b, index, &shape))
         return false;
     out->m = part_of(shape.m, part);
-    out->n = part_of(shape.n, part) * (o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1);
+    out->n = part_of(shape.n, part) * (o->kind == SYMM_MATMUL_ALL_SCATTER ? ranks_of(b) : 1);
     out->k = part_of(shape.k, part);
     return true;
 }
@@ -177,6 +184,25 @@ static bool is_wanted(const struct matmul *b, const struct product_variant *vari
     }
 }
 
+static const char *why_not_as_if(const struct matmul *b, const struct product_variant *variant,
+                                 const struct cublas_shape *shape)
+{
+    switch (variant->kind) {
+    case PRODUCT_ALONE:
+    case PRODUCT_CUBLAS:
+        return NULL;
+    case PRODUCT_TOGETHER:
+        if (variant->strategy != SYMM_STRATEGY_FUSED &&
+            variant->strategy != SYMM_STRATEGY_PIPELINED)
+            return "--as-if has fused and pipelined products";
+        if ((kind_sums(b->s.options->kind) || shape->l > 1) && shape->m % ranks_of(b) != 0)
+            return "--as-if needs equal parts, and m is no multiple of the ranks";
+        return NULL;
+    default:
+        return "--as-if has no other communication than that of products";
+    }
+}
+
 static const char *why_not(const struct matmul *b, const struct product_variant *variant,
                            const struct cublas_shape *shape)
 {
@@ -187,8 +213,10 @@ static const char *why_not(const struct matmul *b, const struct product_variant 
     if (b->s.nranks == 1 && variant->strategy != SYMM_STRATEGY_AUTO &&
         bench_options_name(b->s.options->strategies, variant->name))
         return "one rank alone takes no strategy";
+    if (b->s.options->as_if && why_not_as_if(b, variant, shape))
+        return why_not_as_if(b, variant, shape);
     return product_unavailable(b->s.options->kind, variant, shape, b->s.options->partial->dtype,
-                               b->s.nranks);
+                               ranks_of(b));
 }
 
 /*
@@ -251,11 +279,11 @@ static void introduce_schedule(struct matmul *b)
     const struct bench_options *o = b->s.options;
     const struct schedule *s = o->schedule;
     const struct cublas_shape *shape = &b->shape;
-    const struct schedule_memory nbytes = schedule_memory(s, b->s.nranks, shape, o->partial->dtype);
+    const struct schedule_memory nbytes = schedule_memory(s, ranks_of(b), shape, o->partial->dtype);
 
     report_say(b->s.report,
                "# %s: %d x %d x %d x %d on %d rank%s; a rank multiplies %d x %d x %d%s", s->name,
-               o->m, o->n, o->k, o->l, b->s.nranks, b->s.nranks == 1 ? "" : "s", shape->m, shape->n,
+               o->m, o->n, o->k, o->l, ranks_of(b), ranks_of(b) == 1 ? "" : "s", shape->m, shape->n,
                shape->k, s->transposed ? ", transposed: D' = B' A'" : "");
     report_say(b->s.report, "# its structure is that of the strategy %s",
                symm_strategy_name(s->strategy));
@@ -273,20 +301,25 @@ static void introduce(struct matmul *b)
                *partial = kind_sums(o->kind) ? symm_dtype_name(o->partial->dtype) : NULL;
 
     session_introduce(&b->s, o->name);
-    report_head(
-        b->s.report,
-        json_pack(
-            "{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i, s:s?, s:s?}}",
-            "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "dtype",
-            symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup", o->warmup,
-            "operations", b->measure.nops, "graph", o->graph, "check", o->check, "alpha", o->alpha,
-            "beta", o->beta, "suite", o->suite, "count", o->count, "partial", partial,
-            "schedule_of", o->schedule ? o->schedule->name : NULL));
+    report_head(b->s.report,
+                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:i, s:s?, "
+                          "s:i, s:s?, s:s?}}",
+                          "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
+                          "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup",
+                          o->warmup, "operations", b->measure.nops, "graph", o->graph, "check",
+                          o->check, "alpha", o->alpha, "beta", o->beta, "as_if", o->as_if, "suite",
+                          o->suite, "count", o->count, "partial", partial, "schedule_of",
+                          o->schedule ? o->schedule->name : NULL));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
                o->iters, o->iters == 1 ? "" : "s", b->measure.nops, b->measure.nops == 1 ? "" : "s",
                o->warmup, o->graph ? "one graph each" : "enqueued one by one");
+    if (o->as_if)
+        report_say(b->s.report,
+                   "# as if %d ranks: each of 2 ranks is rank 0, and the other one plays all "
+                   "others; times as measured",
+                   o->as_if);
     if (o->schedule)
         introduce_schedule(b);
     if (partial)
@@ -321,13 +354,19 @@ static void report_sample(struct matmul *b, const struct cublas_shape *shape,
 static void report(struct matmul *b, const struct cublas_shape *shape,
                    const struct product_variant *variant, const struct matmul_row *row)
 {
+    const int as_if = variant->kind == PRODUCT_TOGETHER ? b->s.options->as_if : 0;
+    char algo[64];
+
+    snprintf(algo, sizeof algo, "%s", variant->name);
+    if (as_if)
+        snprintf(algo, sizeof algo, "%s as if %d", variant->name, as_if);
     report_row(b->s.report, (union report_value[NCOLUMNS]){
                                 {.count = (uint64_t)shape->m},
                                 {.count = (uint64_t)shape->n},
                                 {.count = (uint64_t)shape->k},
                                 {.count = (uint64_t)shape->l},
                                 {.word = symm_dtype_name(b->s.options->element->dtype)},
-                                {.word = variant->name},
+                                {.word = algo},
                                 {.word = row->strategy},
                                 {.count = (uint64_t)b->s.nranks},
                                 {.real = row->time_us},
@@ -408,9 +447,9 @@ static symm_status measure_shape(struct matmul *b, const struct cublas_shape *sh
     symm_status st;
     int n;
 
-    if (b->s.options->kind == SYMM_MATMUL_ALL_SCATTER && shape->n < b->s.nranks)
+    if (b->s.options->kind == SYMM_MATMUL_ALL_SCATTER && shape->n < ranks_of(b))
         return session_refuse(&b->s, "--n %d: it is less than the number of ranks, %d", shape->n,
-                              b->s.nranks);
+                              ranks_of(b));
     TRY(choose_ways(b, shape, index == 0, chosen, &n));
     if (index == 0)
         report_columns(b->s.report, columns, NCOLUMNS);
@@ -426,9 +465,16 @@ out:
 static symm_status run(struct matmul *b, struct bench_options *options)
 {
     struct cublas_shape shape;
+    char as_if[8];
     symm_status st;
 
+    if (options->as_if) {
+        snprintf(as_if, sizeof as_if, "%d", options->as_if);
+        setenv("SYMM_MATMUL_AS_IF", as_if, 1);
+    }
     TRY(session_open(&b->s, options));
+    if (options->as_if && b->s.nranks != 2)
+        return session_refuse(&b->s, "--as-if %d: it needs 2 ranks", options->as_if);
     settle_defaults(b);
     TRY(settle_shape(b));
     TRY(open_peers(b));

@@ -27,6 +27,7 @@ struct entry {
 struct round {
     struct matmul_measure *m;
     const struct cublas_shape *shape;
+    int rank, nranks;          /* of the product */
     struct product_buffers on; /* the device */
     struct products data;      /* on the host, with what d should be, */
     struct products part; /* and what this rank's product should be, if results are collected */
@@ -89,6 +90,7 @@ static bool describe_part(struct round *r)
     r->part = (struct products){.kind = SYMM_MATMUL,
                                 .nranks = p->nranks,
                                 .rank = p->rank,
+                                .process = p->process,
                                 .element = p->element,
                                 .m = p->m,
                                 .n = p->own.columns,
@@ -118,8 +120,9 @@ static symm_status allocate_host(struct round *r)
     const struct cublas_shape *s = r->shape;
 
     r->data = (struct products){.kind = o->kind,
-                                .nranks = r->m->s->nranks,
-                                .rank = r->m->s->rank,
+                                .nranks = r->nranks,
+                                .rank = r->rank,
+                                .process = o->as_if ? 1 + r->m->s->rank : 0,
                                 .element = o->element,
                                 .partial = o->partial,
                                 .m = s->m,
@@ -130,7 +133,7 @@ static symm_status allocate_host(struct round *r)
                                 .d_by_columns = s->d_by_columns,
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
-                                .eps = eps_of(r, kind_sums(o->kind) ? r->m->s->nranks : 1)};
+                                .eps = eps_of(r, kind_sums(o->kind) ? r->nranks : 1)};
     if (have_host(r))
         return SYMM_OK;
     snprintf(r->m->s->trouble, sizeof r->m->s->trouble,
@@ -146,9 +149,9 @@ static symm_status allocate_symmetric(struct round *r)
     const size_t nbytes = s->options->partial->nbytes;
     symm_status st;
 
-    TRY(symm_alloc(s->group, product_part_count(kind_of(r), r->shape, s->nranks) * nbytes,
+    TRY(symm_alloc(s->group, product_part_count(kind_of(r), r->shape, r->nranks) * nbytes,
                    &r->on.part));
-    TRY(symm_alloc(s->group, product_gathered_count(kind_of(r), r->shape, s->nranks) * nbytes,
+    TRY(symm_alloc(s->group, product_gathered_count(kind_of(r), r->shape, r->nranks) * nbytes,
                    &r->on.gathered));
 out:
     return st;
@@ -158,7 +161,7 @@ out:
 static symm_status allocate_d(struct round *r)
 {
     struct session *s = r->m->s;
-    const struct extents largest = extents_of(kind_of(r), r->shape->m, r->shape->n, s->nranks, 0);
+    const struct extents largest = extents_of(kind_of(r), r->shape->m, r->shape->n, r->nranks, 0);
 
     if (!kind_collects(kind_of(r)))
         return symm_device_alloc(s->ctx, result_nbytes(&r->data), &r->on.d);
@@ -216,9 +219,9 @@ static symm_status release(struct round *r, symm_status st)
 static symm_status offer_part(const struct round *r)
 {
     const struct session *s = r->m->s;
-    const int first = share_begin(r->shape->m, s->nranks, s->rank);
+    const int first = share_begin(r->shape->m, r->nranks, r->rank);
     const size_t row = (size_t)r->shape->k * s->options->element->nbytes,
-                 nbytes = (size_t)share_of(r->shape->m, s->nranks, s->rank) * row;
+                 nbytes = (size_t)share_of(r->shape->m, r->nranks, r->rank) * row;
     symm_status st = SYMM_OK;
 
     for (size_t l = 0; l < (size_t)r->shape->l && nbytes > 0 && st == SYMM_OK; l++)
@@ -411,7 +414,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* How often a partial sum may be rounded: NCCL rounds each of its additions. */
 static int roundings(const struct entry *e)
 {
-    return e->call.variant->kind == PRODUCT_CUBLAS_NCCL ? e->round->m->s->nranks : 1;
+    return e->call.variant->kind == PRODUCT_CUBLAS_NCCL ? e->round->nranks : 1;
 }
 
 static symm_status judge(void *what, int nops, uint64_t *wrong)
@@ -457,6 +460,8 @@ static symm_status enter(struct round *r, const struct product_variant *const *v
         e->call = (struct product_call){.group = s->group,
                                         .nccl = r->m->nccl,
                                         .cublas = r->m->cublas,
+                                        .rank = r->rank,
+                                        .nranks = r->nranks,
                                         .variant = variants[i],
                                         .kind = kind_of(r),
                                         .shape = *r->shape,
@@ -489,7 +494,7 @@ static double time_of(const struct round *r, const struct matmul_row *rows, enum
 static double operations_of(const struct round *r)
 {
     const struct cublas_shape *s = r->shape;
-    const double parts = kind_of(r) == SYMM_MATMUL_ALL_SCATTER ? r->m->s->nranks : 1;
+    const double parts = kind_of(r) == SYMM_MATMUL_ALL_SCATTER ? r->nranks : 1;
 
     return 2.0 * s->m * s->n * s->k * s->l / parts;
 }
@@ -549,7 +554,12 @@ symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_s
                                  uint64_t use, struct matmul_row *rows,
                                  struct matmul_sample *sample)
 {
-    struct round r = {.m = m, .shape = shape, .n = nvariants};
+    const int as_if = m->s->options->as_if;
+    struct round r = {.m = m,
+                      .shape = shape,
+                      .rank = as_if ? 0 : m->s->rank,
+                      .nranks = as_if ? as_if : m->s->nranks,
+                      .n = nvariants};
     const uint64_t seed = sums_seed(m->s->seed, use);
     symm_status st;
 

@@ -124,6 +124,8 @@ symm_status stress_product_prepare(struct stress_group *g)
     if (!products_refer(&g->data, seed, sums_seed(seed, 0)))
         return SYMM_ERROR_MEMORY;
     g->product = (struct product_call){.group = g->group,
+                                       .rank = symm_rank(g->group),
+                                       .nranks = symm_nranks(g->group),
                                        .variant = p->variant,
                                        .kind = p->kind,
                                        .shape = p->shape,
