@@ -10,7 +10,7 @@
 #include "tensor_store.h"
 #include "unfenced.h"
 #include "warpgroup.h"
-#include "word_store.h"
+#include "remote.h"
 
 /* Where dynamic shared memory begins in the window: behind what the system has of it. */
 #define WINDOW_START EMU_SHARED_ALIGNMENT
@@ -20,7 +20,7 @@
 static void begin(struct block *b)
 {
     struct emu_hopper *h = (struct emu_hopper *)b->units;
-    h->nmbarriers = h->ncopies = h->nwords = 0;
+    h->nmbarriers = h->ncopies = h->nremotes = 0;
     emu__tensor_store_free(h);
     emu__unfenced_clear(h);
     emu__named_barriers_clear(h);
@@ -33,7 +33,7 @@ static void begin(struct block *b)
 static bool work(struct block *b)
 {
     static bool (*const units[])(struct block *) = {emu__tensor_work, emu__wgmma_work,
-                                                    emu__tensor_store_work, emu__word_store_work};
+                                                    emu__tensor_store_work, emu__remote_work};
     enum { NUNITS = sizeof units / sizeof *units };
     unsigned first = b->weak ? (unsigned)(emu__draw(&b->random) % NUNITS) : 0;
     bool worked = false;
@@ -49,7 +49,7 @@ static void end(struct block *b)
         emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED,
                          "the block ends while copies into shared memory are not done");
     emu__tensor_store_end(b);
-    emu__word_store_end(b);
+    emu__remote_end(b);
 }
 
 static void free_units(struct emu_units *units)
@@ -58,7 +58,7 @@ static void free_units(struct emu_units *units)
     emu__warpgroups_free(h);
     free(h->mbarriers);
     free(h->copies);
-    free(h->words);
+    free(h->remotes);
     emu__tensor_store_free(h);
     emu__unfenced_free(h);
     free(h->committed);
@@ -154,5 +154,5 @@ const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .tensor_store = emu__tensor_store,
     .stmatrix = emu__stmatrix,
     .bar_sync = emu__bar_sync,
-    .store_async = emu__word_store,
+    .store_async = emu__remote_store,
 };

@@ -14,11 +14,11 @@
 
 struct emu_mbarrier;
 struct emu_operands;
+struct emu_remote;
 struct emu_tensor_copy;
 struct emu_tensor_store;
 struct emu_unfenced;
 struct emu_warpgroup;
-struct emu_word_store;
 
 /* A barrier of bar.sync: the threads that have come, and all that come. */
 struct emu_named_barrier {
@@ -32,8 +32,8 @@ struct emu_hopper {
     unsigned nmbarriers, mbarriers_capacity;
     struct emu_tensor_copy *copies; /* in weakly ordered memory: not done yet */
     unsigned ncopies, copies_capacity;
-    struct emu_word_store *words; /* in weakly ordered memory: not done yet */
-    unsigned nwords, words_capacity;
+    struct emu_remote *remotes; /* in weakly ordered memory: not done yet */
+    unsigned nremotes, remotes_capacity;
     struct emu_tensor_store *stores; /* not done yet */
     unsigned nstores, stores_capacity;
     uint64_t *committed; /* groups of stores, of each thread */

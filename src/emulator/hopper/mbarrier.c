@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "emulator/state/sanitizer.h"
+#include "remote.h"
 
 #define COUNT_MAX ((1u << 20) - 1) /* of arrivals; of bytes, in both directions */
 #define MARK UINT64_C(0x6d62617272696572)
@@ -106,6 +107,12 @@ EMU_UNCHECKED bool emu__mbarrier_complete(const struct block *to, const void *at
     return true;
 }
 
+EMU_UNCHECKED bool emu__mbarrier_count(const struct block *to, const void *at, char *rule)
+{
+    struct emu_mbarrier *bar = get(to, at, rule);
+    return bar && arrive(to, bar, rule);
+}
+
 /* ---- Operations of threads ---- */
 
 /* Ends an operation: unlocks; a broken rule ends the thread. */
@@ -201,27 +208,21 @@ EMU_UNCHECKED void emu__mbarrier_expect(uint64_t *at, uint32_t nbytes)
     finish(b, bar && count_bytes(bar, nbytes, rule) && arrive(b, bar, rule), rule);
 }
 
-EMU_UNCHECKED static bool arrive_there(struct block *b, const uint64_t *at, uint32_t block,
-                                       char *rule)
-{
-    const void *there = emu__shared_map(b, at, sizeof *at, block, rule, EMU_RULE_NBYTES);
-    struct block *to = there ? b->cluster->blocks[block] : NULL;
-    if (!to || !emu__mbarrier_announced(b, to, there, rule))
-        return false;
-    struct emu_mbarrier *bar = find(to, there);
-    if (b->weak && to == b)
-        emu__weak_arrive(b, &bar->released);
-    return arrive(to, bar, rule);
-}
-
-EMU_UNCHECKED void emu__mbarrier_arrive(uint64_t *bar, uint32_t block)
+EMU_UNCHECKED void emu__mbarrier_arrive(uint64_t *at, uint32_t block)
 {
     struct block *b = emu__this_block;
     char rule[EMU_RULE_NBYTES];
+    if (block != b->rank) {
+        emu__remote_arrive(at, block);
+        return;
+    }
     if (b->weak)
         emu__weak_pause(b);
     emu__cluster_lock(b->cluster);
-    finish(b, arrive_there(b, bar, block, rule), rule);
+    struct emu_mbarrier *bar = get(b, at, rule);
+    if (bar && b->weak)
+        emu__weak_arrive(b, &bar->released);
+    finish(b, bar && arrive(b, bar, rule), rule);
 }
 
 /* ---- Waiting ---- */

@@ -22,6 +22,8 @@ struct emu_mbarrier {
 
 /* Bytes of a copy have come, in the block `to` of the cluster. With the cluster's lock. */
 bool emu__mbarrier_complete(const struct block *to, const void *at, uint32_t nbytes, char *rule);
+/* An arrival of another block has come to block `to`. With the cluster's lock. */
+bool emu__mbarrier_count(const struct block *to, const void *at, char *rule);
 /* Whether block `from` may use the barrier of `to`. With the cluster's lock. */
 bool emu__mbarrier_announced(const struct block *from, const struct block *to, const void *at,
                              char *rule);

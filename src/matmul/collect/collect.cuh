@@ -17,7 +17,7 @@ enum {
     PACK = 8, /* elements of a row */
     LATE_UNITS = 16,
     AT_ONCE = 2, /* packs of a thread whose loads are in flight together */
-    COPIES = 4   /* the same of packs that are copied */
+    COPIES = 6   /* the same of packs that are copied */
 };
 
 /* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */

@@ -113,6 +113,19 @@ SYMM_DEV void produce(const symm_wgmma_args &args, const work &w, typename S::st
     }
 }
 
+/*
+ * The producer, behind the last stage: all blocks have used the stages and told this block so. If
+ * it ended earlier, their arrivals would find no barrier. `at` is behind the last stage.
+ */
+template <typename S>
+SYMM_DEV void await_releases(typename S::stage_barriers &bars, typename S::ring &at)
+{
+    if constexpr (S::CLUSTER > 1)
+#pragma unroll 1
+        for (int32_t i = 0; i < S::STAGES; i++, at.next())
+            mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
+}
+
 /* The number of this thread's warp, as a value that is the same in all of its threads. */
 SYMM_DEV uint32_t warp_number(void)
 {

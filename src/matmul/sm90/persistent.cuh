@@ -168,6 +168,7 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
         });
     }
     end_arrivals(a);
+    await_releases<S>(bars, at);
 }
 
 template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)

@@ -315,3 +315,47 @@ TEST_LOOP(rules, each_is_reported, 0, NWRONG)
     cu.cuMemFree(data);
     recover_driver();
 }
+
+/* ---- Arrivals that come later ---- */
+
+enum { SEEDS = 300 };
+
+/* Each block arrives at the next one's barrier. All meet, and end together. */
+static void ends_behind_an_arrival(const struct hopper_args *a)
+{
+    const uint32_t rank = unit->cluster_rank();
+    begin_barrier(1);
+    unit->mbarrier_arrive(&bars[0], (rank + 1) % 2);
+    if (rank < a->value) /* these wait for it */
+        unit->mbarrier_wait(&bars[0], 0);
+    unit->cluster_arrive();
+    unit->cluster_wait();
+}
+
+/* The runs until a fault; 0: there was none. */
+static int runs_until_fault(uint32_t waiting)
+{
+    const struct hopper_args a = {.body = ends_behind_an_arrival, .value = waiting};
+    void (*set_seed)(uint64_t) = NULL;
+    OK(driver_lookup()("symm_emulated_set_seed", (void **)&set_seed, 0, 0, NULL));
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        set_seed((uint64_t)seed);
+        if (hopper_launch("hopper", (struct hopper_shape){8, 1, 2, SHARED}, &a) != CUDA_SUCCESS)
+            return seed;
+    }
+    return 0;
+}
+
+TEST_GROUP(weak, 60);
+
+TEST(weak, a_block_waits_for_arrivals_before_it_ends)
+{
+    if (TEST_TSAN)
+        TEST_SKIP("builds with ThreadSanitizer have no weakly ordered memory");
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    open_driver();
+    ck_assert_int_eq(runs_until_fault(2), 0);
+    ck_assert_int_gt(runs_until_fault(1), 0);
+    driver_reported(driver_rank, "hopper", "block 1 of the cluster, which has ended");
+    recover_driver();
+}
