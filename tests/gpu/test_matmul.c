@@ -107,6 +107,24 @@ TEST_LOOP(right, few_rows_are_right, 1, MOST + 1)
     }
 }
 
+/* Tiles of one step and few columns: a cluster ends soon after the last stages are released. */
+TEST_LOOP(right, short_tiles_of_every_shape_are_right, 0, MATMUL_SHAPES)
+{
+    struct matmul_case cases[] = {{.kind = SYMM_MATMUL}, {.kind = SYMM_MATMUL_REDUCE_SCATTER}};
+
+    for (int i = 0; i < 2; i++) {
+        cases[i].in = cases[i].out = cases[i].addend = SYMM_FLOAT16;
+        cases[i].m = 131072;
+        cases[i].k = 64;
+        cases[i].l = cases[i].nb = 1;
+        cases[i].n[0] = 3;
+        cases[i].contiguous = true;
+    }
+    setenv("SYMM_MATMUL_CUBLAS", "0", 1);
+    matmul_force_shape(_i);
+    run(2, (struct matmul_plan){.ncases = 2, .cases = cases});
+}
+
 TEST_LOOP(right, drawn_products_are_right_with_cublas, 1, MOST + 1)
 {
     setenv("SYMM_MATMUL_CUBLAS", "1", 1);

@@ -32,13 +32,15 @@ int64_t symm__matmul_ld(int32_t k)
     return (int64_t)symm__round_up((uint64_t)k, PACK_ELEMENTS);
 }
 
+static const struct symm_tile_shape *shape_of(const struct symm_matmul_plan *plan)
+{
+    return plan->shape ? &symm__wgmma_shapes[plan->shape - 1] : &symm__portable_shape;
+}
+
 /* Rows of a cluster's tiles. */
 static uint64_t tile_rows(const struct symm_matmul_plan *plan)
 {
-    const struct symm_tile_shape *shape =
-        plan->shape ? &symm__wgmma_shapes[plan->shape - 1] : &symm__portable_shape;
-
-    return (uint64_t)shape->rows * (uint64_t)shape->cluster;
+    return (uint64_t)shape_of(plan)->rows * (uint64_t)shape_of(plan)->cluster;
 }
 
 /*
@@ -264,11 +266,26 @@ static struct symm_matmul_plan choose_strategy(const struct symm_matmul_limits *
 }
 
 /*
+ * Sends alternately the chunks of the shards that are multiplied at the same time, with tiles of
+ * the plan's shape. The model was fitted with those of the usual size, so this comes after it.
+ */
+static void interleave(struct symm_matmul_plan *plan, uint64_t rows, int64_t columns)
+{
+    const uint64_t across = symm__max(
+                       symm__ceil_div((uint64_t)columns, (uint64_t)shape_of(plan)->columns), 1),
+                   down = plan->blocks / (uint64_t)shape_of(plan)->cluster / across;
+
+    if (plan->chunks > 0 && (plan->sender == SYMM_SENDER_SMS || plan->k_pieces > 1))
+        plan->shards_interleaved = (uint32_t)symm__max(down * tile_rows(plan) / rows, 1);
+}
+
+/*
  * The product has one block per SM, and leaves at least one SM free for other kernels. Two of its
  * blocks never share an SM: their registers leave room only for the kernels that they wait for.
  */
-struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
-                                          const struct symm_problem *p, int64_t columns)
+static struct symm_matmul_plan choose_plan(const struct symm_matmul_limits *limits,
+                                           const struct symm_problem *p, int64_t columns,
+                                           uint64_t rows)
 {
     struct symm_matmul_plan unfused = {
         .comm_sms = 1,
@@ -277,7 +294,6 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
         .band = SYMM_BAND,
         .shape = limits->shape,
     };
-    const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
     struct symm_matmul_plan fused, pipelined;
 
     unfused.split = choose_split(limits, p, columns, &unfused);
@@ -298,6 +314,17 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
     if (p->strategy == SYMM_STRATEGY_PIPELINED)
         return pipelined;
     return choose_strategy(limits, p, columns, &unfused, &fused, &pipelined);
+}
+
+struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
+                                          const struct symm_problem *p, int64_t columns)
+{
+    const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
+    struct symm_matmul_plan plan = choose_plan(limits, p, columns, rows);
+
+    if (plan.strategy == SYMM_STRATEGY_FUSED)
+        interleave(&plan, rows, columns);
+    return plan;
 }
 
 /*

@@ -188,7 +188,7 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
         enum symm_sender sender;
         uint32_t strip_rows, k_pieces, shards_interleaved;
     } cases[] = {
-        {512, 1024, 1792, 4, SYMM_SENDER_SMS, 128, 1, 16}, /* all rows: a turn has 16 of 7 tiles */
+        {512, 1024, 1792, 4, SYMM_SENDER_SMS, 128, 1, 8}, /* all rows: a turn has 8 of 14 tiles */
         {16384, 4096, 1792, 4, SYMM_SENDER_SMS, 2048, 4, 1}, /* two bands, not 18 rows of tiles */
         {8192, 8192, 3584, 4, SYMM_SENDER_SMS, 1024, 4, 1},  /* a band: 8 rows of 14 */
         {4000, 64, 64, 2, SYMM_SENDER_SMS, 2048, 1, 7}, /* 2000 rows, and the tile they end in */
