@@ -72,11 +72,8 @@ static void refuse(const symm_view *view, const struct symm_problem *p, const ch
 TEST(as_if, products_that_cannot_be_are_refused)
 {
     symm_view view = {.flags = SYMM_VIEW_PLAYED, .nranks = 4};
-    struct symm_problem p = {.kind = SYMM_ALL_GATHER_MATMUL,
-                             .strategy = SYMM_STRATEGY_AUTO,
-                             .m = 101,
-                             .l = 1,
-                             .nb = 2};
+    struct symm_problem p = {
+        .kind = SYMM_ALL_GATHER_MATMUL, .strategy = SYMM_STRATEGY_AUTO, .m = 101, .l = 1, .nb = 2};
     static const char parts[] =
         "SYMM_MATMUL_AS_IF is 4: m must be a multiple of the ranks, in sums and in batches";
 
@@ -89,8 +86,7 @@ TEST(as_if, products_that_cannot_be_are_refused)
     refuse(&view, &p, parts);
     p.l = 1;
     p.kind = SYMM_MATMUL_REDUCE_SCATTER;
-    refuse(&view, &p,
-           "SYMM_MATMUL_AS_IF is 4: a product whose results are sent must have one b");
+    refuse(&view, &p, "SYMM_MATMUL_AS_IF is 4: a product whose results are sent must have one b");
     p.nb = 1;
     refuse(&view, &p, parts);
     p.m = 100;
