@@ -34,19 +34,29 @@ SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad,
     return reinterpret_cast<symm_signal_cell *>(pad) + (int64_t)channel * v.nranks + rank;
 }
 
+/* Whether views may be SYMM_VIEW_PLAYED: those of products. Elsewhere it would cost registers. */
+#ifndef SYMM_DETAIL_PLAYED
+#define SYMM_DETAIL_PLAYED 0
+#endif
+
+SYMM_DEV bool is_played(const symm_view &v)
+{
+    return SYMM_DETAIL_PLAYED && v.flags & SYMM_VIEW_PLAYED;
+}
+
 /*
  * The rank as which `to` hears this one. If one rank plays all others, both are rank 0 to
  * themselves, so each is to the other one as far ahead as that one is behind.
  */
 SYMM_DEV int heard_as(const symm_view &v, int to)
 {
-    return v.flags & SYMM_VIEW_PLAYED && to != v.rank ? v.nranks - to : v.rank;
+    return is_played(v) && to != v.rank ? v.nranks - to : v.rank;
 }
 
 /* The rank of the group that is rank r of the view. */
 SYMM_DEV int player_of(const symm_view &v, int r)
 {
-    return v.flags & SYMM_VIEW_PLAYED ? (int)(v.flags >> SYMM_VIEW_PLAYER) : r;
+    return is_played(v) ? (int)(v.flags >> SYMM_VIEW_PLAYER) : r;
 }
 
 SYMM_DEV symm_device_line *device_line(const symm_view &v)

@@ -1,4 +1,5 @@
 /* The image of the collecting kernels. */
+#define SYMM_DETAIL_PLAYED 1
 #include "runtime/group/define_kernels.cuh"
 #include "collect.def"
 #include "collect.cuh"

@@ -1,4 +1,5 @@
 /* The image of the portable product. */
+#define SYMM_DETAIL_PLAYED 1
 #include "runtime/group/define_kernels.cuh"
 #include "portable.def"
 #include "product.cuh"

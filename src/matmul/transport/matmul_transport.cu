@@ -1,4 +1,5 @@
 /* The image of the transport's kernels. */
+#define SYMM_DETAIL_PLAYED 1
 #include "runtime/group/define_kernels.cuh"
 #include "transport.def"
 #include "copy_rows.cuh"

@@ -356,6 +356,6 @@ TEST(weak, a_block_waits_for_arrivals_before_it_ends)
     open_driver();
     ck_assert_int_eq(runs_until_fault(2), 0);
     ck_assert_int_gt(runs_until_fault(1), 0);
-    driver_reported(driver_rank, "hopper", "block 1 of the cluster, which has ended");
+    driver_reported(driver_rank, "hopper", "of the cluster, which has ended");
     recover_driver();
 }

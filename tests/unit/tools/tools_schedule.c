@@ -161,8 +161,12 @@ static void run(struct rank *self, const struct schedule *s, struct trial *t,
                 const struct product_variant *variant)
 {
     symm_group *world = symm_context_world(t->ctx);
-    struct product_call call = {
-        .group = world, .variant = variant, .kind = s->kind, .stream = t->stream};
+    struct product_call call = {.group = world,
+                                .rank = self->rank,
+                                .nranks = self->nranks,
+                                .variant = variant,
+                                .kind = s->kind,
+                                .stream = t->stream};
     char why[SCHEDULE_WHY];
 
     call.shape =
