@@ -229,7 +229,7 @@ WIDE = [
      PAIR_WORLDS, ["hopper_reduce_scatter", "hopper_all_reduce"]),
     # Only fused all-reduces of few rows have packs.
     (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
-    (["shared_k.cuh"], WIDE_WORLDS, ["hopper_stream_k"]),
+    (["shared_k.cuh", "matmul_wgmma"], WIDE_WORLDS, ["hopper_stream_k", "hopper_fused"]),
     (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),
     (["expect_sums", "cluster_sum", "norm_part"], WIDE_WORLDS, ["rms_norm_clusters"]),
     (["put_to_receiver"], WIDE_WORLDS, ["hopper_all_scatter", "hopper_reduce_scatter"]),
