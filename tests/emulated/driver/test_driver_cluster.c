@@ -318,13 +318,13 @@ TEST_LOOP(rules, each_is_reported, 0, NWRONG)
 
 /* ---- Arrivals that come later ---- */
 
-enum { SEEDS = 300 };
+enum { SEEDS = 300, ARRIVALS = 32 /* of each block, so that some come late */ };
 
-/* Each block arrives at the next one's barrier. All meet, and end together. */
+/* All threads arrive at the other block's barrier. All meet, and end together. */
 static void ends_behind_an_arrival(const struct hopper_args *a)
 {
     const uint32_t rank = unit->cluster_rank();
-    begin_barrier(1);
+    begin_barrier(ARRIVALS);
     unit->mbarrier_arrive(&bars[0], (rank + 1) % 2);
     if (rank < a->value) /* these wait for it */
         unit->mbarrier_wait(&bars[0], 0);
@@ -340,7 +340,8 @@ static int runs_until_fault(uint32_t waiting)
     OK(driver_lookup()("symm_emulated_set_seed", (void **)&set_seed, 0, 0, NULL));
     for (int seed = 1; seed <= SEEDS; seed++) {
         set_seed((uint64_t)seed);
-        if (hopper_launch("hopper", (struct hopper_shape){8, 1, 2, SHARED}, &a) != CUDA_SUCCESS)
+        if (hopper_launch("hopper", (struct hopper_shape){8, ARRIVALS, 2, SHARED}, &a) !=
+            CUDA_SUCCESS)
             return seed;
     }
     return 0;
