@@ -40,16 +40,18 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
     static const char *const schedules[] = {"", ", data parallel", ", stream-K"};
     const struct symm_problem *p = &m->problem;
-    char columns[SYMM_CALL_MAX / 2];
+    char columns[SYMM_CALL_MAX / 2], as_if[24] = "";
 
     if (symm__kind_collects(p->kind))
         name_columns(columns, sizeof columns, p);
     else
         snprintf(columns, sizeof columns, ", k %d", p->k);
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s%s, m %d%s, l %d, %s%s%s)",
+    if (m->transport.view.flags & SYMM_VIEW_PLAYED)
+        snprintf(as_if, sizeof as_if, ", as if %d ranks", m->transport.view.nranks);
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s%s, m %d%s, l %d, %s%s%s%s)",
              m->operation->name, symm_strategy_name(p->strategy), schedules[p->schedule], p->m,
              columns, p->l, symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "",
-             p->any_order ? ", any order" : "");
+             p->any_order ? ", any order" : "", as_if);
 }
 
 /* Measured times: of all rows by the faster multiplier, of a rank's rows, by symm's kernels. */
@@ -114,17 +116,17 @@ static double slowest_us(const struct own_part *parts, int nparts, int time)
 static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts)
 {
     const struct symm_agreed *agreed = &m->group->ctx->agreed;
-    const uint32_t view = m->transport.view.flags;
+    const uint32_t flags = m->transport.view.flags;
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
-                                        .split = !(view & SYMM_VIEW_PLAYED),
+                                        .split = !(flags & SYMM_VIEW_PLAYED),
                                         .shape = (int)parts[0].shape,
                                         .cublas_us = slowest_us(parts, nparts, OF_ALL),
                                         .share_us = slowest_us(parts, nparts, OF_SHARE),
                                         .own_us = slowest_us(parts, nparts, BY_SYMM),
                                         .only_sums = true,
-                                        .multicast = view & SYMM_VIEW_MULTICAST,
+                                        .multicast = flags & SYMM_VIEW_MULTICAST,
                                         .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
     struct symm_problem most_k = m->problem;

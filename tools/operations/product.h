@@ -44,7 +44,7 @@ struct product_call {
     symm_group *group;
     struct nccl *nccl;     /* NULL: not opened */
     struct cublas *cublas; /* NULL: not opened */
-    int rank, nranks;      /* the group's, or with SYMM_MATMUL_AS_IF those of the product */
+    int rank, nranks;      /* of the product: the group's, unless SYMM_MATMUL_AS_IF is set */
     const struct product_variant *variant;
     symm_matmul_kind kind;
     struct cublas_shape shape; /* n: columns of d */

@@ -196,7 +196,7 @@ static void fill(const struct products *p, char *out, int rank, enum matrix matr
     parallel_run(count, LEAST_FILLED, fill_part, &f);
 }
 
-/* The gathered A: all ranks' rows begin as those of rank 0 do. */
+/* The gathered A. Each rank's rows are the first of its process's. */
 static void fill_played(const struct products *p)
 {
     const size_t row = (size_t)p->k;

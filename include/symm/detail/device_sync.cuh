@@ -34,7 +34,7 @@ SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad,
     return reinterpret_cast<symm_signal_cell *>(pad) + (int64_t)channel * v.nranks + rank;
 }
 
-/* Whether views may be SYMM_VIEW_PLAYED: those of products. Elsewhere it would cost registers. */
+/* 1 in images of products, whose views may be SYMM_VIEW_PLAYED. Others save the registers. */
 #ifndef SYMM_DETAIL_PLAYED
 #define SYMM_DETAIL_PLAYED 0
 #endif

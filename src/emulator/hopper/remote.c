@@ -1,6 +1,6 @@
 /*
- * Words and arrivals in shared memory of other blocks. Those of a block that has ended still come,
- * but the other block must not have ended.
+ * Words and arrivals in shared memory of other blocks. They come although their block has ended.
+ * The other block must not have ended.
  */
 #include "remote.h"
 

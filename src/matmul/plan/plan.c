@@ -267,7 +267,7 @@ static struct symm_matmul_plan choose_strategy(const struct symm_matmul_limits *
 
 /*
  * Sends alternately the chunks of the shards that are multiplied at the same time, with tiles of
- * the plan's shape. The model was fitted with those of the usual size, so this comes after it.
+ * the plan's shape. It follows the model, which was fitted with tiles of the usual size.
  */
 static void interleave(struct symm_matmul_plan *plan, uint64_t rows, int64_t columns)
 {

@@ -66,7 +66,7 @@ struct bench_options {
     const char *peers; /* a list; NULL: by the command */
     bool nccl, cublas; /* whether the peers have them */
     int m, n, k, l;    /* of a product; 0: by the driver */
-    int as_if;         /* ranks of SYMM_MATMUL_AS_IF; 0: those that there are */
+    int as_if;         /* SYMM_MATMUL_AS_IF; 0: the group's ranks */
     int hidden;        /* elements of a row that is normed; 0: by the driver */
     int root;          /* of a broadcast */
     const char *hosts; /* BENCH_MODEL: a list */
