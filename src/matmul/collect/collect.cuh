@@ -17,7 +17,8 @@ enum {
     PACK = 8, /* elements of a row */
     LATE_UNITS = 16,
     AT_ONCE = 2, /* packs of a thread whose loads are in flight together */
-    COPIES = 6   /* the same of packs that are copied */
+    LOADS = 8,   /* of a thread, in flight together if the number of ranks is a constant */
+    COPIES = 6   /* packs of a thread that are copied together */
 };
 
 /* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */
@@ -52,6 +53,7 @@ struct packs_of_thread {
 
 /*
  * Visits all packs of product i's matrices [l, rows, columns], at most N at a time: visit(runs, n).
+ * Runs past the n-th are the first one again.
  * A grid of the same size visits the same packs of a matrix of the same extents with the same
  * threads.
  */
@@ -66,14 +68,16 @@ SYMM_DEV void for_each_runs(const symm_collect_args &a, int32_t i, int32_t rows,
     packs_of_thread at((uint32_t)rows, (uint32_t)(columns + PACK - 1) / PACK,
                        blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
     while (at.batch < l) {
-        run_of_row runs[N] = {};
+        run_of_row runs[N];
         int32_t n = 0;
 #pragma unroll
         for (int32_t k = 0; k < N; k++)
-            if (at.batch < l) {
+            if (k == 0 || at.batch < l) {
                 runs[k] = {i, (int32_t)at.batch, (int32_t)at.row, (int32_t)at.pack * PACK};
                 n = k + 1;
                 at.next();
+            } else {
+                runs[k] = runs[0];
             }
         visit(runs, n);
     }
@@ -209,33 +213,77 @@ SYMM_DEV bool are_plain(const symm_collect_args &a, int32_t i, const symm_matrix
            matrix_destination{d, d.data, t, 0, a.product.n[i], a.product}.has_packs();
 }
 
-template <typename T>
-SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, const symm_matrix &d)
+/*
+ * Calls f(k, sum) with the sum of each of n packs, of RANKS ranks; 0: of a.nranks. Packs past the
+ * n-th are valid, too: without branches, loads take less time.
+ */
+template <int32_t RANKS, typename T, int32_t N, typename F>
+SYMM_DEV void for_each_sum(const symm_collect_args &a, int32_t i, const T *const (&at)[N],
+                           int32_t n, const F &f)
+{
+    if constexpr (RANKS == 0) {
+        symm_f32s<T> sums[N] = {};
+        sum_ranks(a, i, at, n, sums);
+#pragma unroll
+        for (int32_t k = 0; k < N; k++)
+            if (k < n)
+                f(k, sums[k]);
+    } else {
+        symm_bits16 x[N][RANKS];
+#pragma unroll
+        for (int32_t r = 0; r < RANKS; r++)
+#pragma unroll
+            for (int32_t k = 0; k < N; k++)
+                x[k][r] = symm_dev_load_bits(moved(at[k], offset_of_rank(a, i, r)));
+#pragma unroll
+        for (int32_t k = 0; k < N; k++) {
+            symm_f32s<T> sum = symm_dev_unpack<T>(x[k][0]);
+#pragma unroll
+            for (int32_t r = 1; r < RANKS; r++)
+                symm_dev_add(sum, symm_dev_unpack<T>(x[k][r]));
+            if (k < n)
+                f(k, sum);
+        }
+    }
+}
+
+template <typename T, int32_t RANKS, int32_t N>
+SYMM_DEV void scale_sums_of(const symm_collect_args &a, int32_t i, int32_t rows,
+                            const symm_matrix &d)
 {
     const symm_matrix &partial = a.of_rank[i];
     const T *data = static_cast<const T *>(results_of(a, i));
     const int64_t first = first_row(a, i);
 
-    for_each_runs<AT_ONCE>(
-        a, i, rows, a.product.n[i], [&](const run_of_row(&runs)[AT_ONCE], int32_t n) {
-            const T *at[AT_ONCE];
-            symm_f32s<T> sums[AT_ONCE] = {};
+    for_each_runs<N>(a, i, rows, a.product.n[i], [&](const run_of_row(&runs)[N], int32_t n) {
+        const T *at[N];
 #pragma unroll
-            for (int32_t k = 0; k < AT_ONCE; k++)
-                at[k] =
-                    data + offset_of(partial, runs[k].batch, first + runs[k].row, runs[k].column);
-            sum_ranks(a, i, at, n, sums);
+        for (int32_t k = 0; k < N; k++)
+            at[k] = data + offset_of(partial, runs[k].batch, first + runs[k].row, runs[k].column);
+        for_each_sum<RANKS>(a, i, at, n, [&](int32_t k, symm_f32s<T> &sum) {
 #pragma unroll
-            for (int32_t k = 0; k < AT_ONCE; k++) {
-#pragma unroll
-                for (int32_t j = 0; j < PACK; j++)
-                    sums[k].e[j] *= a.product.alpha;
-                if (k < n)
-                    symm_dev_store(static_cast<T *>(d.data) +
-                                       offset_of(d, runs[k].batch, runs[k].row, runs[k].column),
-                                   sums[k]);
-            }
+            for (int32_t j = 0; j < PACK; j++)
+                sum.e[j] *= a.product.alpha;
+            symm_dev_store(static_cast<T *>(d.data) +
+                               offset_of(d, runs[k].batch, runs[k].row, runs[k].column),
+                           sum);
         });
+    });
+}
+
+template <typename T>
+SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, const symm_matrix &d)
+{
+    switch (a.nranks) {
+    case 2:
+        return scale_sums_of<T, 2, LOADS / 2>(a, i, rows, d);
+    case 4:
+        return scale_sums_of<T, 4, LOADS / 4>(a, i, rows, d);
+    case 8:
+        return scale_sums_of<T, 8, LOADS / 8>(a, i, rows, d);
+    default:
+        return scale_sums_of<T, 0, AT_ONCE>(a, i, rows, d);
+    }
 }
 
 /* This rank's sums, of rows of c from c_row on, to `to`. */
