@@ -130,6 +130,9 @@ function(symm_add_kernels target)
   # needed. Always optimised, since tests spend most of their time in kernels.
   file(GENERATE OUTPUT ${unit}.${ending} CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
   get_property(flags GLOBAL PROPERTY SYMM_KERNEL_FLAGS)
+  if(SYMM_SANITIZE) # with -O2 -g, a compilation takes three times as long
+    list(APPEND flags -O1 -g1)
+  endif()
   set(warnings "")
   if(SYMM_WERROR)
     set(warnings -Wall -Wextra -Wshadow -Werror)

@@ -244,7 +244,7 @@ static void run_all(struct rank *self, void *arg)
 
 static struct sweep sweeps[] = {
     {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, false, 28, false, false},
-    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, false, 28, false, false},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, false, 25, false, false},
     {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, false, 28, false, false},
     {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, false, 28, false, false},
     {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, false, 6, false, false},
