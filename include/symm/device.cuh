@@ -42,7 +42,8 @@
  * with the emulated driver. The argument is a plain struct that C can fill in. symm_kernel_load()
  * finds the kernel by `name`. SYMM_KERNEL_BOUNDS has one more parameter, the second of
  * __launch_bounds__: the minimum of blocks per SM. SYMM_KERNEL_REGISTERS has that of __maxnreg__:
- * the most registers of a thread (nvcc 12.4 and newer).
+ * the most registers of a thread (nvcc 12.4 and newer). The emulated driver gives each thread the
+ * registers that these bounds allow: without a minimum of 2, an SM may hold one block.
  *
  * SYMM_DYNAMIC_SHARED(type, name, alignment) declares name, the block's dynamic shared memory of
  * symm_grid.smem_nbytes bytes. alignment: in bytes, at most 1024.

@@ -194,7 +194,7 @@ SYMM_DEV uint32_t begin_link(const test_chain_args &a)
     return symm_dev_load_one(a.state);
 }
 
-SYMM_KERNEL(test_produce, test_chain_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_produce, test_chain_args, a, 256, 2)
 {
     const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
     take_time(a.spin);
@@ -216,7 +216,7 @@ SYMM_DEV uint32_t chain_wanted(const test_chain_args &a, uint32_t turn, uint64_t
 }
 
 /* Reads a half before and a half after. */
-SYMM_KERNEL(test_consume, test_chain_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_consume, test_chain_args, a, 256, 2)
 {
     const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
     uint32_t wrong = 0, looked = 0;
@@ -235,7 +235,7 @@ SYMM_KERNEL(test_consume, test_chain_args, a, 256)
         symm_dev_red_add(a.state + 2, looked);
 }
 
-SYMM_KERNEL(test_spoil, test_chain_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_spoil, test_chain_args, a, 256, 2)
 {
     const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
     for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
@@ -245,7 +245,7 @@ SYMM_KERNEL(test_spoil, test_chain_args, a, 256)
 }
 
 /* Copies words late, and lets the next kernel begin at once. */
-SYMM_KERNEL(test_deliver, test_deliver_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_deliver, test_deliver_args, a, 256, 2)
 {
     const uint64_t step = gridDim.x * blockDim.x;
     symm_dev_pdl_release();

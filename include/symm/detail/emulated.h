@@ -126,8 +126,9 @@ struct symm_emulated_kernel {
     const char *name;
     void (*run)(const void *args); /* called once by every CUDA thread */
     uint32_t args_nbytes, max_threads;
-    uint32_t view_at;   /* the offset of its argument's member `view`, plus 1; 0: it has none */
-    uint32_t registers; /* of a thread, as SYMM_KERNEL_REGISTERS says; 0: it does not */
+    uint32_t view_at;    /* the offset of its argument's member `view`, plus 1; 0: it has none */
+    uint16_t registers;  /* of a thread, as SYMM_KERNEL_REGISTERS says; 0: it does not */
+    uint16_t min_blocks; /* of max_threads on an SM, as SYMM_KERNEL_BOUNDS says; 0: 1 */
 };
 
 struct symm_emulated_module {

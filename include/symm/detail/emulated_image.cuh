@@ -49,15 +49,15 @@ template <> constexpr uint32_t view_at<symm_view>(...)
 
 } /* namespace symm_detail */
 
-#define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
+#define SYMM_DETAIL_KERNEL(name, args_type, a, max_threads, registers, min_blocks)                 \
     static void name##_body(const args_type &a);                                                   \
     static void name##_run(const void *args)                                                       \
     {                                                                                              \
         name##_body(*static_cast<const args_type *>(args));                                        \
     }                                                                                              \
     static const symm_emulated_kernel name##_kernel = {                                            \
-        #name,    name##_run, sizeof(args_type), max_threads, symm_detail::view_at<args_type>(0),  \
-        registers};                                                                                \
+        #name,     name##_run, sizeof(args_type), max_threads, symm_detail::view_at<args_type>(0), \
+        registers, min_blocks};                                                                    \
     __attribute__((used,                                                                           \
                    section("symm_kernels_" SYMM_DETAIL_TEXT(                                       \
                        SYMM_IMAGE)))) static const symm_emulated_kernel *const name##_listed =     \
@@ -65,9 +65,11 @@ template <> constexpr uint32_t view_at<symm_view>(...)
     static void name##_body(const args_type &a)
 
 #define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
-    SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, 0)
+    SYMM_DETAIL_KERNEL(name, args_type, a, max_threads, 0, 1)
 #define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
-    SYMM_KERNEL(name, args_type, a, max_threads)
+    SYMM_DETAIL_KERNEL(name, args_type, a, max_threads, 0, min_blocks)
+#define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
+    SYMM_DETAIL_KERNEL(name, args_type, a, max_threads, registers, 1)
 
 /* Comes last in the translation unit: the image for cuModuleLoadData. The linker defines where the
  * list begins and ends. */

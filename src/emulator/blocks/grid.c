@@ -1,9 +1,9 @@
 /*
- * Picks the blocks that run: at most as many at a time as the device's SMs hold, over all running
- * grids; greatest priority first, then first come first served. A block that does not fit waits
- * until others end, and so do the blocks queued behind it. A cooperative grid starts when all its
- * blocks fit. Kernels that never have more than a warp a block have slots of their own, so such
- * blocks fit beside large ones.
+ * Picks the blocks that run: those that have places on the device's SMs, of all running grids;
+ * greatest priority first, then first come first served. A block that does not fit waits until
+ * others end, and so do the blocks queued behind it. A cooperative grid starts when all its blocks
+ * fit. Kernels that never have more than a warp a block have places of their own, so such blocks
+ * fit beside large ones.
  *
  * The thread that runs a grid runs blocks too, so that a small grid needs no other thread.
  */
@@ -18,7 +18,7 @@
 #include "emulator/state/thread.h"
 #include "cluster.h"
 
-enum { WARP = 32, SMALL_PER_SM = 2 };
+enum { WARP = 32, SMALL_PER_SM = 2, REGISTERS_MAX = 255 };
 
 /* A thread without a block. It stays for the next grid, until the SMs are closed. */
 struct block_thread {
@@ -33,18 +33,31 @@ struct emu_sms {
     unsigned references;
     bool closing;
     struct emu_grid *grids; /* in the order of their start */
-    unsigned free_slots[EMU_SLOT_KINDS];
+    struct emu_places places[EMU_PLACE_KINDS];
     unsigned coming;          /* threads called that have not taken a block yet */
     uint64_t launches, seeds; /* launches since emu__seeds had this value */
     struct block_thread *parked;
 };
 
-int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes)
+/* The most registers of a thread. */
+static unsigned registers_of(const struct symm_emulated_kernel *kernel)
+{
+    const unsigned nblocks = kernel->min_blocks ? kernel->min_blocks : 1,
+                   most = EMU_REGISTERS / (kernel->max_threads * nblocks);
+    if (kernel->registers)
+        return kernel->registers;
+    return most < REGISTERS_MAX ? most : REGISTERS_MAX;
+}
+
+int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthreads,
+                       size_t shared_nbytes)
 {
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    return shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : emu__machine.blocks_per_sm;
+    const bool alone = shared_nbytes > EMU_SHARED_NBYTES / 2 ||
+                       nthreads * registers_of(kernel) > EMU_REGISTERS / 2;
+    return alone ? 1 : emu__machine.blocks_per_sm;
 }
 
 struct emu_sms *emu__sms_create(struct emu_device *device)
@@ -54,8 +67,9 @@ struct emu_sms *emu__sms_create(struct emu_device *device)
         return NULL;
     sms->device = device;
     sms->references = 1;
-    sms->free_slots[EMU_LARGE] = (unsigned)(emu__machine.sms * emu__machine.blocks_per_sm);
-    sms->free_slots[EMU_SMALL] = (unsigned)emu__machine.sms * SMALL_PER_SM;
+    emu__places_init(&sms->places[EMU_LARGE], (unsigned)emu__machine.sms,
+                     (unsigned)emu__machine.blocks_per_sm);
+    emu__places_init(&sms->places[EMU_SMALL], (unsigned)emu__machine.sms, SMALL_PER_SM);
     pthread_mutex_init(&sms->lock, NULL);
     return sms;
 }
@@ -76,77 +90,71 @@ void emu__sms_release(struct emu_sms *sms)
     release_unlock(sms);
 }
 
-/* Blocks of the cluster that starts at the moment: they have their slots already. */
-static uint64_t begun_cluster(const struct emu_grid *grid)
+/* Blocks of the bundle that starts at the moment: they have their places already. */
+static uint64_t begun_bundle(const struct emu_grid *grid)
 {
-    return (grid->cluster_blocks - grid->started % grid->cluster_blocks) % grid->cluster_blocks;
+    return (grid->bundle - grid->started % grid->bundle) % grid->bundle;
 }
 
-/* Returns how many blocks of the grid fit into the free slots of each kind, in whole clusters. */
-static uint64_t startable_of(const struct emu_grid *grid, const unsigned *free_slots)
+/* Returns how many blocks of the grid can start, in whole bundles. */
+static uint64_t startable_of(const struct emu_grid *grid, const struct emu_places *places)
 {
-    uint64_t left = grid->nblocks - grid->started, fit = free_slots[grid->kind] / grid->slots;
-    if (grid->cooperative) /* has all its slots from its first block on */
-        return grid->started > 0 || left <= fit ? left : 0;
-    fit = fit / grid->cluster_blocks * grid->cluster_blocks + begun_cluster(grid);
+    const uint64_t left = grid->nblocks - grid->started,
+                   fit = emu__places_fit(&places[grid->kind], grid->size) / grid->bundle *
+                             grid->bundle +
+                         begun_bundle(grid);
     return left < fit ? left : fit;
 }
 
 static uint64_t startable(const struct emu_sms *sms)
 {
-    unsigned free_slots[EMU_SLOT_KINDS];
-    memcpy(free_slots, sms->free_slots, sizeof free_slots);
+    struct emu_places places[EMU_PLACE_KINDS];
+    memcpy(places, sms->places, sizeof places);
     uint64_t total = 0;
     for (const struct emu_grid *grid = sms->grids; grid; grid = grid->next) {
-        uint64_t n = startable_of(grid, free_slots);
+        const uint64_t n = startable_of(grid, places);
         total += n;
         if (n < grid->nblocks - grid->started)
             break;
-        if (!grid->cooperative)
-            free_slots[grid->kind] -= (unsigned)(n - begun_cluster(grid)) * grid->slots;
-        else if (grid->started == 0)
-            free_slots[grid->kind] -= (unsigned)n * grid->slots;
+        emu__places_take(&places[grid->kind], grid->size, n - begun_bundle(grid), NULL);
     }
     return total;
 }
 
-/* Takes the slots of the next block: of its whole cluster if it is the first one of that. */
-static void take_slots(struct emu_sms *sms, struct emu_grid *grid)
+/* Begins a cluster, if the next block is the first one of one. */
+static void begin_cluster(struct emu_grid *grid)
 {
-    if (begun_cluster(grid) > 0)
+    if (grid->cluster_blocks == 1 || grid->started % grid->cluster_blocks > 0)
         return;
-    if (grid->cluster_blocks > 1) {
-        grid->cluster = emu__cluster_create();
-        if (grid->cluster)
-            emu__cluster_begin(grid->cluster, grid->cluster_blocks,
-                               grid->cluster_blocks * grid->nthreads);
-        else
-            emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-    }
-    if (!grid->cooperative)
-        sms->free_slots[grid->kind] -= grid->cluster_blocks * grid->slots;
-    else if (grid->started == 0)
-        sms->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
+    grid->cluster = emu__cluster_create();
+    if (grid->cluster)
+        emu__cluster_begin(grid->cluster, grid->cluster_blocks,
+                           grid->cluster_blocks * grid->nthreads);
+    else
+        emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
-/* Takes the next block to start, of `only` or of any grid. False: there is none, or no slot. */
+/* Takes the next block to start, of `only` or of any grid. False: there is none, or no place. */
 static bool take(struct emu_sms *sms, const struct emu_grid *only, struct emu_grid **out,
                  struct emu_place *place)
 {
     struct emu_grid *grid = sms->grids;
     while (grid && grid->started == grid->nblocks)
         grid = grid->next;
-    if (!grid || (only && grid != only) || startable_of(grid, sms->free_slots) == 0)
+    if (!grid || (only && grid != only) || startable_of(grid, sms->places) == 0)
         return false;
-    take_slots(sms, grid);
+    const uint64_t in_bundle = grid->started % grid->bundle;
+    if (in_bundle == 0)
+        emu__places_take(&sms->places[grid->kind], grid->size, grid->bundle, grid->sms_of_bundle);
+    begin_cluster(grid);
     *out = grid;
-    *place = (struct emu_place){grid->started++, grid->cluster};
+    *place = (struct emu_place){grid->started++, grid->cluster, grid->sms_of_bundle[in_bundle]};
     return true;
 }
 
-static void give_back(struct emu_sms *sms, struct emu_grid *grid)
+static void give_back(struct emu_sms *sms, struct emu_grid *grid, uint16_t sm)
 {
-    sms->free_slots[grid->kind] += grid->slots;
+    emu__places_give_back(&sms->places[grid->kind], grid->size, sm);
     if (++grid->ended < grid->nblocks)
         return;
     struct emu_grid **link = &sms->grids;
@@ -190,7 +198,7 @@ static void run_blocks(struct emu_sms *sms, const struct emu_grid *only)
         pthread_mutex_unlock(&sms->lock);
         emu__block_run(grid, &place);
         pthread_mutex_lock(&sms->lock);
-        give_back(sms, grid);
+        give_back(sms, grid, place.sm);
     }
     call_threads(sms);
 }
@@ -248,9 +256,10 @@ static void prepare(struct emu_sms *sms, struct emu_grid *grid)
     grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
     grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
     grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
-    grid->slots = (unsigned)emu__machine.blocks_per_sm /
-                  (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
+    grid->size = (unsigned)emu__machine.blocks_per_sm /
+                 (unsigned)emu__blocks_per_sm(grid->kernel, grid->nthreads, grid->shared_nbytes);
     grid->cluster_blocks = grid->cluster_dim.x * grid->cluster_dim.y * grid->cluster_dim.z;
+    grid->bundle = grid->cooperative ? grid->nblocks : grid->cluster_blocks;
     grid->cluster = NULL;
     grid->next = NULL;
     grid->started = grid->ended = grid->released = 0;

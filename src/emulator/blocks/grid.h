@@ -11,19 +11,21 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <symm/detail/emulated.h>
+#include "places.h"
 
 struct emu_cluster;
 struct emu_device;
 
-/* The shared memory of an SM. A block with more than half of it has the SM alone. */
+/* The shared memory and the registers of an SM. */
 #define EMU_SHARED_NBYTES (227u << 10)
+#define EMU_REGISTERS (64u << 10)
 
 /* Of dynamic shared memory. Swizzled tensors repeat their pattern after as many bytes. */
 #define EMU_SHARED_ALIGNMENT 1024u
 
-/* Slots for blocks of kernels that may have more than one warp a block, and of those that never do.
- */
-enum emu_slot_kind { EMU_LARGE, EMU_SMALL, EMU_SLOT_KINDS };
+/* Places of kernels that may have more than one warp a block, and of kernels that never do. */
+enum emu_place_kind { EMU_LARGE, EMU_SMALL, EMU_PLACE_KINDS };
+#define EMU_PLACES_OF_SM 2u /* of a kind, at most */
 
 /* The SMs of one device. Referenced by its owner and by each thread that runs blocks. */
 struct emu_sms;
@@ -50,9 +52,12 @@ struct emu_grid {
     struct emu_device *device;
     struct emu_grid *next;
     uint64_t seed;
-    unsigned nthreads, slots; /* of one block */
-    enum emu_slot_kind kind;
+    unsigned nthreads, size; /* of one block: threads, and places */
+    enum emu_place_kind kind;
     unsigned cluster_blocks;
+    /* Blocks that get their places together: a cluster, or all of a cooperative grid. */
+    uint64_t bundle;
+    uint16_t sms_of_bundle[EMU_SMS_MAX * EMU_PLACES_OF_SM]; /* of the one that starts last */
     uint64_t nblocks, started, ended;
     uint64_t released;           /* blocks that allow the next grid to begin, or have ended */
     atomic_bool over;            /* all blocks have ended; set with the lock, last of all */
@@ -64,6 +69,7 @@ struct emu_grid {
 struct emu_place {
     uint64_t index;
     struct emu_cluster *cluster; /* NULL: no clusters */
+    uint16_t sm;
 };
 
 /* Runs the grid to its end, or until the device fails. */
@@ -81,8 +87,12 @@ void emu__grid_release(struct emu_grid *grid);
 /* Whether all blocks have ended. NULL: yes. */
 bool emu__grid_over(const struct emu_grid *grid);
 
-/* How many blocks of this shape one SM holds; 0 if none. */
-int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes);
+/*
+ * How many blocks of the kernel one SM holds; 0 if none. A thread has as many registers as the
+ * bounds of its kernel allow: a GPU may hold more blocks, if the kernel was compiled to fewer.
+ */
+int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthreads,
+                       size_t shared_nbytes);
 
 /* Runs one block on this thread (block.c). */
 void emu__block_run(struct emu_grid *grid, const struct emu_place *place);

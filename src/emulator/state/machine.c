@@ -80,7 +80,7 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
         !read_number("SYMM_EMULATED_MULTICAST", 1, 0, 1, &multicast) ||
         !read_number("SYMM_EMULATED_GRANULARITY", 2 << 20, 4096, 1 << 30, &granularity) ||
-        !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
+        !read_number("SYMM_EMULATED_SMS", 8, 1, EMU_SMS_MAX, &sms) ||
         !read_number("SYMM_EMULATED_PLACES", 2, 1, 2, &blocks_per_sm) ||
         !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
         !read_number("SYMM_EMULATED_PAGEABLE", 0, 0, 1, &pageable) ||

@@ -13,6 +13,7 @@
 
 #define EMU_DRIVER_VERSION 13000
 #define EMU_MAX_DEVICES 128
+#define EMU_SMS_MAX 1024 /* of a device */
 
 enum emu_leaks {
     EMU_LEAKS_REPORT, /* one line with the counts */

@@ -161,19 +161,27 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
     return CUDA_SUCCESS;
 }
 
-/* Of a cluster, all blocks run at the same time. */
-static CUresult check_cluster_fits(const CUlaunchConfig *config, unsigned nblocks)
+/* How many blocks of the launch the device holds. */
+static unsigned resident_blocks(const CUlaunchConfig *config, CUfunction function)
 {
     unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    unsigned fit =
-        (unsigned)(emu__machine.sms * emu__blocks_per_sm(nthreads, config->sharedMemBytes));
+    return (unsigned)(emu__machine.sms *
+                      emu__blocks_per_sm(function->kernel, nthreads, config->sharedMemBytes));
+}
+
+/* Of a cluster, all blocks run at the same time. */
+static CUresult check_cluster_fits(const CUlaunchConfig *config, CUfunction function,
+                                   unsigned nblocks)
+{
+    unsigned fit = resident_blocks(config, function);
     if (nblocks <= fit)
         return CUDA_SUCCESS;
     return emu__rule(CUDA_ERROR_INVALID_CLUSTER_SIZE, "a cluster of %u blocks, of which %u fit",
                      nblocks, fit);
 }
 
-static CUresult check_cluster(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
+static CUresult check_cluster(const CUlaunchConfig *config, CUfunction function,
+                              const CUlaunchAttribute *attribute)
 {
     unsigned x = attribute->value.clusterDim.x, y = attribute->value.clusterDim.y,
              z = attribute->value.clusterDim.z;
@@ -182,10 +190,11 @@ static CUresult check_cluster(const CUlaunchConfig *config, const CUlaunchAttrib
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "a cluster of %ux%ux%u blocks", x, y, z);
     if (config->gridDimX % x || config->gridDimY % y || config->gridDimZ % z)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "the grid is no multiple of the cluster");
-    return check_cluster_fits(config, x * y * z);
+    return check_cluster_fits(config, function, x * y * z);
 }
 
-static CUresult check_attributes(const CUlaunchConfig *config, struct launch_attributes *out)
+static CUresult check_attributes(const CUlaunchConfig *config, CUfunction function,
+                                 struct launch_attributes *out)
 {
     if (config->numAttrs > 0 && !config->attrs)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "config->attrs is NULL");
@@ -197,7 +206,7 @@ static CUresult check_attributes(const CUlaunchConfig *config, struct launch_att
             out->cooperative = attribute->value.cooperative != 0;
             break;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            result = check_cluster(config, attribute);
+            result = check_cluster(config, function, attribute);
             out->cluster = (struct symm_emulated_dim){attribute->value.clusterDim.x,
                                                       attribute->value.clusterDim.y,
                                                       attribute->value.clusterDim.z};
@@ -215,17 +224,15 @@ static CUresult check_attributes(const CUlaunchConfig *config, struct launch_att
     return CUDA_SUCCESS;
 }
 
-static CUresult check_cooperative(const CUlaunchConfig *config)
+static CUresult check_cooperative(const CUlaunchConfig *config, CUfunction function)
 {
     uint64_t nblocks = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ;
-    unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    uint64_t fit =
-        (uint64_t)emu__machine.sms * (unsigned)emu__blocks_per_sm(nthreads, config->sharedMemBytes);
+    unsigned fit = resident_blocks(config, function);
     if (nblocks <= fit)
         return CUDA_SUCCESS;
     return emu__rule(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-                     "a cooperative grid of %llu blocks, of which %llu fit",
-                     (unsigned long long)nblocks, (unsigned long long)fit);
+                     "a cooperative grid of %llu blocks, of which %u fit",
+                     (unsigned long long)nblocks, fit);
 }
 
 /* Loads a function at its first launch, which waits until the device is idle. */
@@ -256,9 +263,9 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     if (result == CUDA_SUCCESS)
         result = check_shape(config, function);
     if (result == CUDA_SUCCESS)
-        result = check_attributes(config, &attributes);
+        result = check_attributes(config, function, &attributes);
     if (result == CUDA_SUCCESS && attributes.cooperative)
-        result = check_cooperative(config);
+        result = check_cooperative(config, function);
     if (result != CUDA_SUCCESS)
         return result;
     load(stream, function);

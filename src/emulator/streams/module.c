@@ -210,6 +210,6 @@ CUresult emu_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *nblocks, CUfunctio
         *nblocks = threads > emu__function_max_threads(function) ||
                            smem_nbytes > atomic_load(&function->shared_nbytes)
                        ? 0
-                       : emu__blocks_per_sm((unsigned)threads, smem_nbytes);
+                       : emu__blocks_per_sm(function->kernel, (unsigned)threads, smem_nbytes);
     return EMU_END(result);
 }

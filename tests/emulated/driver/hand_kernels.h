@@ -62,6 +62,12 @@ static void hand_spin(const void *args)
         atomic_fetch_sub(a->running, 1);
 }
 
+/* The same, without a promise that two blocks fit an SM. */
+static void hand_spin_alone(const void *args)
+{
+    hand_spin(args);
+}
+
 /* All blocks of the grid wait for each other. */
 static void hand_meet(const void *args)
 {
@@ -240,33 +246,35 @@ static void hand_leap(const void *args)
     a->out[0] = (uint32_t)frame[a->value];
 }
 
+/* X(name, most threads of a block, least blocks of an SM) */
 #define HAND_KERNELS(X)                                                                            \
-    X(number, 1024)                                                                                \
-    X(spin, 256)                                                                                   \
-    X(meet, 256)                                                                                   \
-    X(sync, 1024)                                                                                  \
-    X(leave, 1024)                                                                                 \
-    X(exchange, 1024)                                                                              \
-    X(order, 1024)                                                                                 \
-    X(append, 32)                                                                                  \
-    X(touch, 1024)                                                                                 \
-    X(probe, 32)                                                                                   \
-    X(lead, 32)                                                                                    \
-    X(follow, 32)                                                                                  \
-    X(reread, 32)                                                                                  \
-    X(fault, 32)                                                                                   \
-    X(diverge, 32)                                                                                 \
-    X(dive, 32)                                                                                    \
-    X(leap, 32)
+    X(number, 1024, 2)                                                                             \
+    X(spin, 256, 2)                                                                                \
+    X(spin_alone, 256, 1)                                                                          \
+    X(meet, 256, 2)                                                                                \
+    X(sync, 1024, 2)                                                                               \
+    X(leave, 1024, 2)                                                                              \
+    X(exchange, 1024, 2)                                                                           \
+    X(order, 1024, 2)                                                                              \
+    X(append, 32, 1)                                                                               \
+    X(touch, 1024, 2)                                                                              \
+    X(probe, 32, 1)                                                                                \
+    X(lead, 32, 1)                                                                                 \
+    X(follow, 32, 1)                                                                               \
+    X(reread, 32, 1)                                                                               \
+    X(fault, 32, 1)                                                                                \
+    X(diverge, 32, 1)                                                                              \
+    X(dive, 32, 1)                                                                                 \
+    X(leap, 32, 1)
 
-#define HAND_DEFINE_(name, threads)                                                                \
+#define HAND_DEFINE_(name, threads, blocks)                                                        \
     static const struct symm_emulated_kernel hand_##name##_kernel = {                              \
-        #name, hand_##name, sizeof(struct hand_args), threads, 0, 0};
+        #name, hand_##name, sizeof(struct hand_args), threads, 0, 0, blocks};
 HAND_KERNELS(HAND_DEFINE_)
 #undef HAND_DEFINE_
 
 static const struct symm_emulated_kernel *const hand_list[] = {
-#define HAND_LIST_(name, threads) &hand_##name##_kernel,
+#define HAND_LIST_(name, threads, blocks) &hand_##name##_kernel,
     HAND_KERNELS(HAND_LIST_)
 #undef HAND_LIST_
 };

@@ -86,8 +86,8 @@ static void hopper_run(const void *args)
 }
 
 static const struct symm_emulated_kernel
-    hopper_kernel = {"hopper", hopper_run, sizeof(struct hopper_args), 1024, 0, REGISTERS},
-    plain_kernel = {"plain", hopper_run, sizeof(struct hopper_args), 1024, 0, 0};
+    hopper_kernel = {"hopper", hopper_run, sizeof(struct hopper_args), 1024, 0, REGISTERS, 1},
+    plain_kernel = {"plain", hopper_run, sizeof(struct hopper_args), 1024, 0, 0, 1};
 static const struct symm_emulated_kernel *const hopper_list[] = {&hopper_kernel, &plain_kernel};
 static const struct symm_emulated_module hopper_module = {.magic = SYMM_EMULATED_MAGIC,
                                                           .abi = SYMM_EMULATED_ABI,

@@ -145,6 +145,27 @@ TEST(kernels, big_blocks_take_an_sm_each)
     ck_assert_uint_eq(atomic_load(&started), SMS + 3);
 }
 
+/* A thread has the registers that the bounds allow: 255 of 65536, if 256 threads are the most. */
+TEST(kernels, blocks_take_the_registers_that_their_bounds_allow)
+{
+    int n;
+    CUfunction alone = hand_function("spin_alone");
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, alone, 128, 0));
+    ck_assert_int_eq(n, 2);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, alone, 129, 0));
+    ck_assert_int_eq(n, 1);
+    struct hand_args args = hand_args();
+    OK(hand_launch(alone, SMS - 1, 129, &args, stream));
+    hand_wait_for(&started, SMS - 1);
+    OK(hand_launch(hand_function("spin"), 4, 8, &args, other));
+    hand_wait_for(&started, SMS + 1);
+    usleep(50000);
+    ck_assert_uint_eq(atomic_load(&started), SMS + 1); /* one SM is free, for two of them */
+    release();
+    OK(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(atomic_load(&started), SMS + 3);
+}
+
 static CUresult launch_cooperative(CUfunction function, unsigned blocks,
                                    const struct hand_args *args, CUstream on)
 {

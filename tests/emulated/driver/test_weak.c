@@ -92,7 +92,7 @@ static void litmus_run(const void *args)
 }
 
 static const struct symm_emulated_kernel litmus_kernel = {
-    "litmus", litmus_run, sizeof(struct litmus_args), 1024, 0, 0};
+    "litmus", litmus_run, sizeof(struct litmus_args), 1024, 0, 0, 1};
 static const struct symm_emulated_kernel *const litmus_list[] = {&litmus_kernel};
 static const struct symm_emulated_module litmus_module = {
     .magic = SYMM_EMULATED_MAGIC,

@@ -140,7 +140,7 @@ template <typename T> SYMM_DEV void add_everywhere(const test_device_args &a)
                                                    my_thread(), 100));
 }
 
-SYMM_KERNEL(test_red_add, test_device_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_red_add, test_device_args, a, 256, 2)
 {
     switch (a.mode) {
 #define TEST_CASE_(type)                                                                           \

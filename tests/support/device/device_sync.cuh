@@ -127,7 +127,7 @@ SYMM_DEV bool meet(const test_device_args &a, uint32_t nth)
  * Every thread writes a word to every rank that its block meets, and after that reads a word of
  * another thread of each block that it has met.
  */
-SYMM_KERNEL(test_order, test_device_args, a, 256)
+SYMM_KERNEL_BOUNDS(test_order, test_device_args, a, 256, 2)
 {
     const symm_view &v = a.view;
     const uint32_t t = my_thread(), b = my_block(), nthreads = count_threads(),

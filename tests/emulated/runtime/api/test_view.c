@@ -57,6 +57,7 @@ AT(struct symm_emulated_kernel, args_nbytes, 16);
 AT(struct symm_emulated_kernel, max_threads, 20);
 AT(struct symm_emulated_kernel, view_at, 24);
 AT(struct symm_emulated_kernel, registers, 28);
+AT(struct symm_emulated_kernel, min_blocks, 30);
 SIZE(struct symm_emulated_module, 56);
 AT(struct symm_emulated_module, abi, 8);
 AT(struct symm_emulated_module, kernel_nbytes, 12);
