@@ -93,6 +93,19 @@ static bool may_span(const struct bench_options *o)
     return o->command == BENCH_TUNE || (o->operation && !o->operation->norms);
 }
 
+int session_sms(const struct session *s)
+{
+    enum { MULTIPROCESSOR_COUNT = 16 };
+    void *const symbol = symm_context_driver_symbol(s->ctx, "cuDeviceGetAttribute");
+    int (*get)(int *, int, int);
+    int sms = 0;
+
+    memcpy(&get, &symbol, sizeof get);
+    if (!symbol || get(&sms, MULTIPROCESSOR_COUNT, symm_context_device(s->ctx)) != 0)
+        return 0;
+    return sms;
+}
+
 int session_timeout_ms(const struct bench_options *o)
 {
     return (int)ceil(o->timeout_s * 1000);

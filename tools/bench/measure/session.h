@@ -37,6 +37,9 @@ struct session {
  */
 symm_status session_open(struct session *s, struct bench_options *options);
 
+/* The SMs of this rank's device; 0: unknown. */
+int session_sms(const struct session *s);
+
 /* For symm_config; 0: the default. */
 int session_timeout_ms(const struct bench_options *o);
 

@@ -45,10 +45,23 @@ static symm_status check_algos(struct session *s)
     return SYMM_OK;
 }
 
+/*
+ * Of a call of an operation. The blocks of all groups' calls are resident at the same time, and
+ * leave SMs to a product.
+ */
+static uint32_t most_blocks(const struct session *s)
+{
+    enum { MOST = 32 };
+    const int quarter = session_sms(s) / 4;
+
+    return quarter < 1 ? 1 : quarter < MOST ? (uint32_t)quarter : MOST;
+}
+
 /* Chooses a call of an operation: auto if a smaller group lacks the world's variant. */
 static struct stress_choice choose_operation(struct job *j, const struct stress_group *g)
 {
-    struct stress_choice c = stress_choose(&j->random, j->x.s.options, j->x.s.group);
+    struct stress_choice c =
+        stress_choose(&j->random, j->x.s.options, j->x.s.group, most_blocks(&j->x.s));
 
     if (c.operation->unavailable(g->group, c.variant->algo, c.element->dtype, c.op))
         c.variant = &c.operation->variants[0];

@@ -134,7 +134,7 @@ static void choose_circumstances(struct stress_stream *s, struct stress_choice *
 }
 
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
-                                   symm_group *world)
+                                   symm_group *world, uint32_t most_blocks)
 {
     struct stress_choice c = {.operation = NULL};
 
@@ -152,8 +152,9 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
         c.flags |= SYMM_SYMMETRIC;
     if (one_in(s, 4) && !operation_by_switch(c.variant))
         c.flags |= SYMM_DETERMINISTIC;
-    /* Few enough blocks that those of all groups are resident at the same time. */
-    c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, 4) : 32;
+    c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, 4) : most_blocks;
+    if (c.max_blocks > most_blocks)
+        c.max_blocks = most_blocks;
     return c;
 }
 

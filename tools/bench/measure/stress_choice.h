@@ -49,9 +49,12 @@ uint64_t stress_draw(struct stress_stream *s);
 /* Below n; n > 0. */
 uint64_t stress_below(struct stress_stream *s, uint64_t n);
 
-/* Chooses a call that runs in `world`, by the options, or a product. There is one. */
+/*
+ * Chooses a call that runs in `world`, by the options, or a product. There is one. most_blocks: of
+ * a call of an operation.
+ */
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
-                                   symm_group *world);
+                                   symm_group *world, uint32_t most_blocks);
 struct stress_choice stress_choose_product(struct stress_stream *s, const struct bench_options *o,
                                            int nranks);
 

@@ -190,15 +190,9 @@ static symm_status open_peer(struct tune *t)
 /* As src/nccl/attach.c: NCCL's kernels need SMs of their own. 0: unknown. */
 static uint32_t blocks_beside_nccl(const struct tune *t)
 {
-    enum { MULTIPROCESSOR_COUNT = 16, CHANNELS = 32 };
-    void *const symbol = symm_context_driver_symbol(t->s.ctx, "cuDeviceGetAttribute");
-    int (*get)(int *, int, int);
-    int sms = 0, left;
+    enum { CHANNELS = 32 };
+    const int sms = session_sms(&t->s), left = sms - CHANNELS;
 
-    memcpy(&get, &symbol, sizeof get);
-    if (!symbol || get(&sms, MULTIPROCESSOR_COUNT, symm_context_device(t->s.ctx)) != 0)
-        return 0;
-    left = sms - CHANNELS;
     return (uint32_t)(left > sms / 2 ? left : sms / 2);
 }
 
