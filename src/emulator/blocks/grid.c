@@ -1,9 +1,8 @@
 /*
- * Picks the blocks that run: those that have places on the device's SMs, of all running grids;
- * greatest priority first, then first come first served. A block that does not fit waits until
- * others end, and so do the blocks queued behind it. A cooperative grid starts when all its blocks
- * fit. Kernels that never have more than a warp a block have places of their own, so such blocks
- * fit beside large ones.
+ * Starts blocks of all running grids as far as the device's SMs have places for them: greatest
+ * priority first, then first come first served. A block that does not fit waits until others end,
+ * and so do the blocks queued behind it. A cooperative grid starts when all its blocks fit. Kernels
+ * that never have more than a warp a block have places of their own, beside large blocks.
  *
  * The thread that runs a grid runs blocks too, so that a small grid needs no other thread.
  */

@@ -166,6 +166,20 @@ TEST(kernels, blocks_take_the_registers_that_their_bounds_allow)
     ck_assert_uint_eq(atomic_load(&started), SMS + 3);
 }
 
+/* Small blocks spread over all SMs: each SM has one free place then. A large block needs two. */
+TEST(kernels, a_block_that_needs_an_sm_waits_until_one_is_empty)
+{
+    struct hand_args args = hand_args();
+    OK(hand_launch(hand_function("spin"), SMS, 8, &args, stream));
+    hand_wait_for(&started, SMS);
+    OK(hand_launch(hand_function("spin_alone"), 1, 129, &args, other));
+    usleep(50000);
+    ck_assert_uint_eq(atomic_load(&started), SMS);
+    release();
+    OK(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(atomic_load(&started), SMS + 1);
+}
+
 static CUresult launch_cooperative(CUfunction function, unsigned blocks,
                                    const struct hand_args *args, CUstream on)
 {

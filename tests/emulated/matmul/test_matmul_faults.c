@@ -19,7 +19,7 @@ struct sweep {
     symm_matmul_kind kind;
     symm_strategy strategy;
     bool by_engine, traced;
-    int run_calls;  /* of a run: at least */
+    int run_calls;  /* of a run by any kernel: at least */
     bool plain;     /* collectives make the sums */
     bool any_order; /* or the switch, if they are plain */
 };

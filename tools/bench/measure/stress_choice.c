@@ -152,9 +152,8 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
         c.flags |= SYMM_SYMMETRIC;
     if (one_in(s, 4) && !operation_by_switch(c.variant))
         c.flags |= SYMM_DETERMINISTIC;
-    c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, 4) : most_blocks;
-    if (c.max_blocks > most_blocks)
-        c.max_blocks = most_blocks;
+    c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, most_blocks < 4 ? most_blocks : 4)
+                                : most_blocks;
     return c;
 }
 
