@@ -31,16 +31,16 @@ namespace symm_detail
 {
 
 /* fetch_add without one side of its order, and compare_and_swap without its only one. */
-SYMM_DEV uint32_t fetch_add_acquire(uint32_t *p, uint32_t x)
+template <typename T> SYMM_DEV T fetch_add_acquire(T *p, decltype(T()) x)
 {
     if (weak())
         symm_emulated_driver->settle(p, sizeof *p);
-    const uint32_t was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQUIRE);
+    const T was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQUIRE);
     fence(SYMM_EMULATED_ACQUIRE);
     return was;
 }
 
-SYMM_DEV uint32_t fetch_add_release(uint32_t *p, uint32_t x)
+template <typename T> SYMM_DEV T fetch_add_release(T *p, decltype(T()) x)
 {
     if (weak()) {
         fence(SYMM_EMULATED_RELEASE);

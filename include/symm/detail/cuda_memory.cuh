@@ -72,6 +72,16 @@ SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
     return was;
 }
 
+SYMM_DEV uint64_t fetch_add(uint64_t *p, uint64_t x)
+{
+    uint64_t was;
+    asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(was)
+                 : "l"(global(p)), "l"(x)
+                 : "memory");
+    return was;
+}
+
 /* The same without ordering: the thread continues until it uses the old value. */
 SYMM_DEV uint32_t fetch_add_relaxed(uint32_t *p, uint32_t x)
 {

@@ -173,13 +173,13 @@ SYMM_DEV bool compare_and_swap(uint32_t *p, uint32_t from, uint32_t to)
     return swapped;
 }
 
-SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
+template <typename T> SYMM_DEV T fetch_add(T *p, decltype(T()) x)
 {
     if (weak()) {
         fence(SYMM_EMULATED_RELEASE);
         symm_emulated_driver->settle(p, sizeof *p);
     }
-    const uint32_t was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQ_REL);
+    const T was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQ_REL);
     fence(SYMM_EMULATED_ACQUIRE);
     return was;
 }

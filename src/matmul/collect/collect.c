@@ -31,7 +31,7 @@ enum {
 struct layout {
     symm_matrix of_rank[SYMM_MATMUL_MAX_B], sums[SYMM_MATMUL_MAX_B];
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B];
-    uint64_t set_nbytes; /* of all slots; with sums beside the product there are two sets */
+    uint64_t set_nbytes; /* of all slots; with sums beside the product there are several sets */
     uint64_t nbytes;
 };
 
@@ -143,7 +143,7 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
     }
     layout.set_nbytes = layout.nbytes;
     if (has_sets(c))
-        layout.nbytes *= 2;
+        layout.nbytes *= c->plan->sums == SYMM_SUMS_PACKS ? SYMM_PACK_SETS : SYMM_PART_SETS;
     return layout;
 }
 

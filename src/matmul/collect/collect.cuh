@@ -419,6 +419,8 @@ SYMM_DEV void collect_packs(const symm_collect_args &a)
                        [&](const run_of_row &r, float(&x)[PACK]) { sums.sum(r, x); });
     if (run.tells && threadIdx.x < 32)
         sums.await_begin();
+    if (run.tells && threadIdx.x == 0)
+        count_pack_run(p, run);
 }
 
 /* ------------------------------------------------------------------------------------ the kinds */

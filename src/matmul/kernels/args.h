@@ -88,11 +88,17 @@ typedef struct symm_part_tile {
 
 /* The state of symm_parts, in this rank's memory. */
 typedef struct symm_parts_state {
-    uint32_t runs;  /* that have ended. */
+    union {
+        uint32_t runs; /* that have ended */
+        /* With packs: the runs that have begun; in the high half the blocks of the next one. */
+        uint64_t begun;
+    };
     uint32_t nlate; /* entries of late[]: tiles whose part had not come in time */
-    uint32_t ended; /* blocks of the kernel that ends the run; with packs, that have begun it */
-    uint32_t reserved;
+    uint32_t ended; /* blocks of the kernel that ends the run */
 } symm_parts_state; /* late[] follows: symm_part_tile */
+
+/* Sets of slots, which runs use by turns. */
+enum { SYMM_PART_SETS = 2, SYMM_PACK_SETS = 4 };
 
 /* The ways to make the sums of a product's results over ranks. */
 typedef enum symm_sums {
@@ -113,7 +119,7 @@ typedef enum symm_sums {
 typedef struct symm_parts {
     symm_signal_pad *pad; /* NULL: the sums are collected */
     symm_parts_state *state;
-    uint64_t set_nbytes;                     /* from the slots of one set to those of the other */
+    uint64_t set_nbytes;                     /* from the slots of one set to those of the next */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
     symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
     int32_t rows, columns;                   /* of a tile */

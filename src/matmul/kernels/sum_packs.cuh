@@ -3,11 +3,12 @@
  * add all sums. A rank sends each pack of its results, rounded, to its slot on all other ranks. It
  * takes the other ranks' packs from their slots here, and frees these.
  *
- * Runs use two sets of slots alternately. In run i + 2 a rank sends into the set of run i, which
- * the other ranks have freed: each rank signals the begin of run i + 1 to all others when it has
- * ended run i, and waits for their signals before it ends run i + 1. Signals are counted, not
- * taken. The last block to begin does both. So the signals also tell that all blocks of the run
- * are resident on all ranks.
+ * A run begins on a rank when all of its blocks are resident there, perhaps while the run before
+ * it still runs. That one has waited for the kernel in front, so the run before that one has ended,
+ * and its packs have been taken. Each rank signals the begin of run i to all others, and waits for
+ * their signals before it ends run i. So run i - 2 has ended on all ranks before run i + 1, which
+ * sends into the set of run i - 3: runs use four sets of slots by turns. Signals are counted, not
+ * taken.
  *
  * This rank's own results lie in its slot of the first set: no other rank writes there.
  */
@@ -23,26 +24,27 @@ struct run_of_row {
 
 /* A run, as a block finds it. */
 struct pack_run {
-    uint32_t runs; /* that have ended before it */
+    uint32_t runs; /* that have begun before it */
     bool live;     /* false: after an abort; the block sends nothing */
-    bool tells;    /* the block is the last to begin */
+    bool tells;    /* the block is the last to begin: it tells the others, and counts the run */
 };
 
-/*
- * One thread of each block, behind symm_dev_pdl_wait(). The last block to read the count of runs
- * counts this one.
- */
+/* One thread of each block. */
 SYMM_DEV pack_run begin_pack_run(const symm_product_args &a)
 {
-    symm_parts_state *s = a.parts.state;
-    pack_run run = {runs_of(a.parts), !symm_detail::load_relaxed(a.view.poison), false};
+    const uint32_t poison = symm_detail::load_relaxed(a.view.poison);
+    const uint64_t begun = symm_detail::fetch_add(&a.parts.state->begun, (uint64_t)1 << 32);
 
-    run.tells = symm_detail::fetch_add(&s->ended, 1) + 1 == gridDim.x;
-    if (run.tells) {
-        symm_dev_store_one(&s->ended, 0u);
-        count_run(&s->runs);
-    }
-    return run;
+    return {(uint32_t)begun, poison == 0, (uint32_t)(begun >> 32) + 1 == gridDim.x};
+}
+
+/*
+ * One thread of the block that tells, behind symm_dev_pdl_wait(), before blocks of the next run can
+ * begin: what has been done before this run happens before them.
+ */
+SYMM_DEV void count_pack_run(const symm_product_args &a, const pack_run &run)
+{
+    symm_detail::store_release(&a.parts.state->begun, (uint64_t)(run.runs + 1));
 }
 
 struct pack_sums {
@@ -140,7 +142,7 @@ struct pack_sums {
     SYMM_DEV_IN_CLASS symm_packet *slot(const run_of_row &at, int32_t from, int32_t i) const
     {
         return reinterpret_cast<symm_packet *>(reinterpret_cast<char *>(in_first_set(at, from, i)) +
-                                               set_offset(a.parts, run.runs));
+                                               run.runs % SYMM_PACK_SETS * a.parts.set_nbytes);
     }
 
     SYMM_DEV_IN_CLASS symm_bits16 load_own(const run_of_row &at, int32_t i) const

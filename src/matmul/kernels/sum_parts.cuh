@@ -19,10 +19,10 @@ SYMM_DEV uint32_t runs_of(const symm_parts &s)
     return symm_detail::load_relaxed(&s.state->runs);
 }
 
-/* The set of slots of the run: of two, by turns. */
+/* The set of slots of the run. */
 SYMM_DEV uint32_t set_of(uint32_t runs)
 {
-    return runs % 2;
+    return runs % SYMM_PART_SETS;
 }
 
 /* The bytes from the slots of the first set to those of the run. */

@@ -225,7 +225,7 @@ static symm_status describe_slots(const struct symm_driver *drv, const struct sy
         .data = (char *)slot->data + (rank == p->collect_rank ? 0 : args->view.peer[rank]),
         .ndim = 5,
         .extents = {(uint64_t)p->n[i], (uint64_t)symm__rows_of_owner(p, args->sink, rank),
-                    (uint64_t)p->l, (uint64_t)p->collect_nranks, 2},
+                    (uint64_t)p->l, (uint64_t)p->collect_nranks, SYMM_PART_SETS},
         .strides = {(uint64_t)slot->row, (uint64_t)slot->batch, s->slot_nbytes[i] / size,
                     s->set_nbytes / size},
         .box = {SYMM_WGMMA_LINE, SYMM_WGMMA_BOX_ROWS, 1, 1, 1},

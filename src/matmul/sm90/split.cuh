@@ -195,7 +195,8 @@ SYMM_DEV void put_tile(const symm_wgmma_args &args, const work &w, const typenam
 /*
  * One warp of each block: the rest of the block reads *run behind a barrier. The next kernel takes
  * room, so it may begin when this run needs none any more: when all of its blocks are resident on
- * all ranks. Else runs of two groups might wait for room that the next ones hold.
+ * all ranks. Else runs of two groups might wait for room that the next ones hold. And it may begin
+ * when the run before has ended: see sum_packs.cuh.
  */
 SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
 {
@@ -203,11 +204,15 @@ SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
 
     if (first)
         run = begin_pack_run(sums.a);
-    if (__shfl_sync(~0u, first && run.tells, 0)) {
+    const bool tells = __shfl_sync(~0u, first && run.tells, 0);
+    if (tells) {
         sums.tell_begin();
         sums.await_begin();
-        __syncwarp(); /* one thread's release is the block's */
     }
+    symm_dev_pdl_wait();
+    if (tells && first)
+        count_pack_run(sums.a, run);
+    __syncwarp(); /* one thread's release is the block's */
     symm_dev_pdl_release();
 }
 
@@ -261,6 +266,8 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     if (warp == 0) {
         if (sm90::elect_one())
             sm90::load_early<S>(args, w, m.stages, bars);
+    } else if (warp == 1 && packs) {
+        sm90::begin_sums(sums, run);
     }
     symm_dev_pdl_wait();
     if (!packs)
@@ -270,8 +277,6 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
             sm90::load_part<S>(args, w, m.stages, bars);
     } else if (warp >= sm90::WARPGROUP / 32) {
         sm90::multiply_part<S, T>(args, w, m.stages, bars, d);
-    } else if (warp == 1 && packs) {
-        sm90::begin_sums(sums, run);
     }
     __syncthreads(); /* the stages have been used */
     if (warp >= sm90::WARPGROUP / 32)
