@@ -10,11 +10,12 @@ static const double read_bytes_per_us = 330e3;   /* from the memory of other ran
 static const double sent_bytes_per_us = 350e3;   /* results that leave during the product */
 static const double sent_us = 20;                /* before the first ones, after the last ones */
 static const double unpaced_bytes_per_us = 1e6;  /* cuBLASLt's products stand still meanwhile */
-static const double parts_us = 20;               /* of parts that the product adds: at its end */
+static const double parts_us = 20;               /* of parts that the product adds: at its end, */
+static const double all_parts_us = 23;           /* and if each rank owns all rows */
 static const double parts_bytes_per_us = 3e6;    /* and during it */
 static const double parts_sent_bytes_per_us = 335e3; /* parts, which the copy unit sends */
-static const double packs_us = 2.8;                  /* of packs, after the product */
-static const double packs_least_us = 5.6;            /* their signals, beside the product */
+static const double packs_us = 1.4;                  /* of packs, after the product */
+static const double packs_least_us = 3.7;            /* their signals, beside the product */
 static const double packs_bytes_per_us = 230e3;
 
 /* The bytes of the results of a rank's product, and of all its columns of D. */
@@ -89,7 +90,7 @@ static double parts_product_us(const struct symm_matmul_limits *limits,
 
     return fmax(symm__model_fused_us(limits, p, columns, plan) + sent / parts_bytes_per_us,
                 sent / parts_sent_bytes_per_us) +
-           parts_us;
+           (plan->sink == SYMM_TO_ALL ? all_parts_us : parts_us);
 }
 
 /*

@@ -11,6 +11,7 @@ const struct symm_split_shape symm__split_shapes[] = {SYMM_SPLIT_SHAPES(SHAPE, )
 enum {
     NSHAPES = sizeof symm__split_shapes / sizeof symm__split_shapes[0],
     CLUSTER_MAX = 8, /* blocks */
+    TALL = 128,      /* rows of a tile */
     GPC_SMS = 16     /* a cluster lies in one group of SMs */
 };
 
@@ -18,6 +19,8 @@ static const double launch_us = 1.1, block_us = 0.43;    /* of a cluster, for ea
 static const double turn_us = 0.8;                       /* clusters that share an SM with others */
 static const double step_us = 0.086, column_us = 2.0e-3; /* of DEPTH elements of k of a tile */
 static const double b_bytes_per_us = 3.9e6;
+/* Of the tallest tiles: the first row of tiles, and the next ones, whose b is in L2. */
+static const double tall_b_bytes_per_us = 2.6e6, l2_bytes_per_us = 6.5e6;
 
 /* Tiles of a b with this number of columns. */
 static uint64_t tiles_of(const struct symm_problem *p, uint64_t columns,
@@ -58,6 +61,17 @@ static uint64_t most_that_wait(int nsms, int blocks)
     return left > 0 ? symm__min((uint64_t)other, (uint64_t)left) : 0;
 }
 
+/* The time in which the tiles of each row of tiles can load b. */
+static double loads_us(const struct symm_problem *p, int64_t columns,
+                       const struct symm_split_shape *shape)
+{
+    const double b = (double)columns * p->k * p->l * sizeof(uint16_t),
+                 again = b * (double)(symm__ceil_div((uint64_t)p->m, (uint64_t)shape->rows) - 1);
+
+    return shape->rows < TALL ? (b + again) / b_bytes_per_us
+                              : b / tall_b_bytes_per_us + again / l2_bytes_per_us;
+}
+
 /* Columns of all products count as if in one b. */
 double symm__model_split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                             int64_t columns, const struct symm_split *split)
@@ -67,13 +81,10 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
                    turns = symm__ceil_div(tiles_of(p, (uint64_t)columns, shape),
                                           clusters_at_once(limits->nsms, split->k_parts));
     const double steps_us = (double)(turns * symm__ceil_div(steps, (uint64_t)split->k_parts)) *
-                            (step_us + column_us * shape->columns),
-                 b_us = (double)columns * p->k * p->l * sizeof(uint16_t) *
-                        (double)symm__ceil_div((uint64_t)p->m, (uint64_t)shape->rows) /
-                        b_bytes_per_us;
+                            (step_us + column_us * shape->columns);
 
     return launch_us + block_us * split->k_parts + turn_us * (double)(turns - 1) +
-           fmax(steps_us, b_us);
+           fmax(steps_us, loads_us(p, columns, shape));
 }
 
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,

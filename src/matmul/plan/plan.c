@@ -19,10 +19,9 @@ enum {
     K_PIECES_MAX = 4,
     ENGINE_K_PIECES_MAX = 8,
     COMM_SMS_STEP = 4,
-    COMM_SMS_MANY = 12,   /* fill a link, or nearly so */
-    COMM_SMS_SHARE = 6,   /* at most this part of all SMs */
-    BANDS_SMS_SHARE = 16, /* for the kernel that sums bands */
-    PACKS_ROWS = 64       /* at most, beside cuBLASLt */
+    COMM_SMS_MANY = 12,  /* fill a link, or nearly so */
+    COMM_SMS_SHARE = 6,  /* at most this part of all SMs */
+    BANDS_SMS_SHARE = 16 /* for the kernel that sums bands */
 };
 
 /* -------------------------------------------------------------------------------- the workspace */
@@ -439,10 +438,7 @@ static bool is_possible(const struct symm_matmul_limits *limits, const struct sy
     }
 }
 
-/*
- * Whether a plan counts. For AUTO, products for each owner's rows only pay off by cuBLASLt. Packs
- * of more rows than a tile of 64 has were slower than cuBLASLt and a collective.
- */
+/* Whether a plan counts. For AUTO, products for each owner's rows only pay off by cuBLASLt. */
 static bool is_choice(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                       const struct symm_matmul_plan *plan)
 {
@@ -452,7 +448,7 @@ static bool is_choice(const struct symm_matmul_limits *limits, const struct symm
         return p->strategy == plan->strategy;
     if (plan->strategy == SYMM_STRATEGY_PIPELINED)
         return limits->cublas && symm__kind_reduces(p->kind);
-    return plan->sums != SYMM_SUMS_PACKS || !limits->cublas || p->m <= PACKS_ROWS;
+    return true;
 }
 
 struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_limits *limits,

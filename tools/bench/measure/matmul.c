@@ -25,6 +25,7 @@ static const struct report_column columns[] = {
 enum {
     NCOLUMNS = sizeof columns / sizeof columns[0],
     NOPS = 4 /* of a repetition */,
+    SHORT_NOPS = 20 /* of short products */,
     EMULATED_PART = 64, /* of the extents of a suite */
     RANDOM_SHAPES = 54, /* half of them with few rows */
     EMULATED_SHAPES = 4
@@ -71,6 +72,7 @@ static void settle_defaults(struct matmul *b)
     const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? ranks_of(b) : 1;
 
     b->measure.nops = b->s.emulated ? 1 : NOPS;
+    b->measure.short_nops = b->s.emulated ? 1 : SHORT_NOPS;
     if (o->schedule)
         settle_schedule(b);
     if (o->iters < 0)
@@ -302,19 +304,23 @@ static void introduce(struct matmul *b)
 
     session_introduce(&b->s, o->name);
     report_head(b->s.report,
-                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:i, s:s?, "
-                          "s:i, s:s?, s:s?}}",
+                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:i, "
+                          "s:s?, s:i, s:s?, s:s?}}",
                           "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
                           "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup",
-                          o->warmup, "operations", b->measure.nops, "graph", o->graph, "check",
-                          o->check, "alpha", o->alpha, "beta", o->beta, "as_if", o->as_if, "suite",
-                          o->suite, "count", o->count, "partial", partial, "schedule_of",
+                          o->warmup, "operations", b->measure.nops, "operations_short",
+                          b->measure.short_nops, "graph", o->graph, "check", o->check, "alpha",
+                          o->alpha, "beta", o->beta, "as_if", o->as_if, "suite", o->suite, "count",
+                          o->count, "partial", partial, "schedule_of",
                           o->schedule ? o->schedule->name : NULL));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
                o->iters, o->iters == 1 ? "" : "s", b->measure.nops, b->measure.nops == 1 ? "" : "s",
                o->warmup, o->graph ? "one graph each" : "enqueued one by one");
+    if (b->measure.short_nops != b->measure.nops)
+        report_say(b->s.report, "# %d operations in a repetition of short products",
+                   b->measure.short_nops);
     if (o->as_if)
         report_say(b->s.report,
                    "# as if %d ranks: each of 2 ranks is rank 0, and the other one plays all "

@@ -13,6 +13,12 @@
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
+/*
+ * Products that need less than this at full speed of a large GPU are short: as many calls make a
+ * repetition as of a collective, since the first one waits for the graph and for the other ranks.
+ */
+static const double short_us = 20, operations_per_us = 700e6, bytes_per_us = 4e6;
+
 /* No process has this memory; larger sizes could wrap. */
 static const double too_many_bytes = 0x1p47;
 
@@ -442,6 +448,26 @@ static const struct subject_kind entry_kind = {enqueue, NULL, offer, judge};
 
 /* ---------------------------------------------------------------------------------- all of them */
 
+/* Operations of one rank; of an all-scatter by its mean number of columns. */
+static double operations_of(const struct round *r)
+{
+    const struct cublas_shape *s = r->shape;
+    const double parts = kind_of(r) == SYMM_MATMUL_ALL_SCATTER ? r->nranks : 1;
+
+    return 2.0 * s->m * s->n * s->k * s->l / parts;
+}
+
+/* The calls of a repetition. */
+static int ncalls(const struct round *r)
+{
+    const struct cublas_shape *s = r->shape;
+    const double b_nbytes = (double)s->n * s->k * s->l * (double)r->data.element->nbytes;
+
+    return fmax(operations_of(r) / operations_per_us, b_nbytes / bytes_per_us) < short_us
+               ? r->m->short_nops
+               : r->m->nops;
+}
+
 static bool is_checked(const struct entry *e)
 {
     return e->round->m->s->options->check && e->call.variant->kind != PRODUCT_COMMUNICATION &&
@@ -473,7 +499,7 @@ static symm_status enter(struct round *r, const struct product_variant *const *v
                                         .stream = s->stream};
         e->expected = product_is_part(&e->call) ? &r->part : &r->data;
         r->subjects[i] = (struct subject){
-            .kind = &entry_kind, .what = e, .nops = r->m->nops, .wrong = is_checked(e) ? 0 : -1};
+            .kind = &entry_kind, .what = e, .nops = ncalls(r), .wrong = is_checked(e) ? 0 : -1};
         TRY(product_prepare(&e->call));
     }
 out:
@@ -488,15 +514,6 @@ static double time_of(const struct round *r, const struct matmul_row *rows, enum
             return rows[i].time_us;
     }
     return NAN;
-}
-
-/* Operations of one rank; of an all-scatter by its mean number of columns. */
-static double operations_of(const struct round *r)
-{
-    const struct cublas_shape *s = r->shape;
-    const double parts = kind_of(r) == SYMM_MATMUL_ALL_SCATTER ? r->nranks : 1;
-
-    return 2.0 * s->m * s->n * s->k * s->l / parts;
 }
 
 /* The time of the product that an entry has besides its communication; NAN: it has not both. */

@@ -14,7 +14,7 @@ struct matmul_measure {
     struct nccl *nccl;
     struct cublas *cublas;
     struct whole_check whole; /* with --check */
-    int nops;                 /* of a repetition */
+    int nops, short_nops;     /* calls of a repetition; of a short product */
 };
 
 struct matmul_row {
