@@ -17,7 +17,13 @@
 #include "emulator/state/thread.h"
 #include "cluster.h"
 
-enum { WARP = 32, SMALL_PER_SM = 2, REGISTERS_MAX = 255 };
+enum {
+    WARP = 32,
+    SMALL_PER_SM = 2,
+    REGISTERS_MAX = 255,
+    REGISTER_STEP = 8, /* a thread has a multiple of it */
+    QUARTERS = 4       /* of an SM: each has a quarter of its registers, and of its warps */
+};
 
 /* A thread without a block. It stays for the next grid, until the SMs are closed. */
 struct block_thread {
@@ -38,14 +44,29 @@ struct emu_sms {
     struct block_thread *parked;
 };
 
+static unsigned ceil_div(unsigned x, unsigned y)
+{
+    return (x + y - 1) / y;
+}
+
 /* The most registers of a thread. */
 static unsigned registers_of(const struct symm_emulated_kernel *kernel)
 {
     const unsigned nblocks = kernel->min_blocks ? kernel->min_blocks : 1,
-                   most = EMU_REGISTERS / (kernel->max_threads * nblocks);
+                   nwarps = ceil_div(nblocks * ceil_div(kernel->max_threads, WARP), QUARTERS),
+                   most =
+                       EMU_REGISTERS / QUARTERS / (nwarps * WARP) / REGISTER_STEP * REGISTER_STEP;
     if (kernel->registers)
         return kernel->registers;
     return most < REGISTERS_MAX ? most : REGISTERS_MAX;
+}
+
+/* Whether an SM has registers for two blocks. */
+static bool registers_fit_twice(const struct symm_emulated_kernel *kernel, unsigned nthreads)
+{
+    const unsigned of_thread = ceil_div(registers_of(kernel), REGISTER_STEP) * REGISTER_STEP,
+                   of_quarter = EMU_REGISTERS / QUARTERS / (of_thread * WARP);
+    return 2 * ceil_div(nthreads, WARP) <= QUARTERS * of_quarter;
 }
 
 int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthreads,
@@ -54,8 +75,8 @@ int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthre
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    const bool alone = shared_nbytes > EMU_SHARED_NBYTES / 2 ||
-                       nthreads * registers_of(kernel) > EMU_REGISTERS / 2;
+    const bool alone =
+        shared_nbytes > EMU_SHARED_NBYTES / 2 || !registers_fit_twice(kernel, nthreads);
     return alone ? 1 : emu__machine.blocks_per_sm;
 }
 

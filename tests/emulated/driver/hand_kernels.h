@@ -68,6 +68,12 @@ static void hand_spin_alone(const void *args)
     hand_spin(args);
 }
 
+/* The same with 112 registers a thread. */
+static void hand_spin_with_112(const void *args)
+{
+    hand_spin(args);
+}
+
 /* All blocks of the grid wait for each other. */
 static void hand_meet(const void *args)
 {
@@ -246,35 +252,36 @@ static void hand_leap(const void *args)
     a->out[0] = (uint32_t)frame[a->value];
 }
 
-/* X(name, most threads of a block, least blocks of an SM) */
+/* X(name, most threads of a block, least blocks of an SM, registers of a thread or 0) */
 #define HAND_KERNELS(X)                                                                            \
-    X(number, 1024, 2)                                                                             \
-    X(spin, 256, 2)                                                                                \
-    X(spin_alone, 256, 1)                                                                          \
-    X(meet, 256, 2)                                                                                \
-    X(sync, 1024, 2)                                                                               \
-    X(leave, 1024, 2)                                                                              \
-    X(exchange, 1024, 2)                                                                           \
-    X(order, 1024, 2)                                                                              \
-    X(append, 32, 1)                                                                               \
-    X(touch, 1024, 2)                                                                              \
-    X(probe, 32, 1)                                                                                \
-    X(lead, 32, 1)                                                                                 \
-    X(follow, 32, 1)                                                                               \
-    X(reread, 32, 1)                                                                               \
-    X(fault, 32, 1)                                                                                \
-    X(diverge, 32, 1)                                                                              \
-    X(dive, 32, 1)                                                                                 \
-    X(leap, 32, 1)
+    X(number, 1024, 2, 0)                                                                          \
+    X(spin, 256, 2, 0)                                                                             \
+    X(spin_alone, 256, 1, 0)                                                                       \
+    X(spin_with_112, 512, 0, 112)                                                                  \
+    X(meet, 256, 2, 0)                                                                             \
+    X(sync, 1024, 2, 0)                                                                            \
+    X(leave, 1024, 2, 0)                                                                           \
+    X(exchange, 1024, 2, 0)                                                                        \
+    X(order, 1024, 2, 0)                                                                           \
+    X(append, 32, 1, 0)                                                                            \
+    X(touch, 1024, 2, 0)                                                                           \
+    X(probe, 32, 1, 0)                                                                             \
+    X(lead, 32, 1, 0)                                                                              \
+    X(follow, 32, 1, 0)                                                                            \
+    X(reread, 32, 1, 0)                                                                            \
+    X(fault, 32, 1, 0)                                                                             \
+    X(diverge, 32, 1, 0)                                                                           \
+    X(dive, 32, 1, 0)                                                                              \
+    X(leap, 32, 1, 0)
 
-#define HAND_DEFINE_(name, threads, blocks)                                                        \
+#define HAND_DEFINE_(name, threads, blocks, registers)                                             \
     static const struct symm_emulated_kernel hand_##name##_kernel = {                              \
-        #name, hand_##name, sizeof(struct hand_args), threads, 0, 0, blocks};
+        #name, hand_##name, sizeof(struct hand_args), threads, 0, registers, blocks};
 HAND_KERNELS(HAND_DEFINE_)
 #undef HAND_DEFINE_
 
 static const struct symm_emulated_kernel *const hand_list[] = {
-#define HAND_LIST_(name, threads, blocks) &hand_##name##_kernel,
+#define HAND_LIST_(name, threads, blocks, registers) &hand_##name##_kernel,
     HAND_KERNELS(HAND_LIST_)
 #undef HAND_LIST_
 };

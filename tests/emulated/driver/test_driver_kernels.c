@@ -166,6 +166,19 @@ TEST(kernels, blocks_take_the_registers_that_their_bounds_allow)
     ck_assert_uint_eq(atomic_load(&started), SMS + 3);
 }
 
+/* A quarter of an SM has registers for four such warps: two blocks of eight warps fit. */
+TEST(kernels, each_quarter_of_an_sm_has_its_registers)
+{
+    int n;
+    CUfunction spin = hand_function("spin_with_112");
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, 0));
+    ck_assert_int_eq(n, 2);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 257, 0));
+    ck_assert_int_eq(n, 1);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 288, 0));
+    ck_assert_int_eq(n, 1);
+}
+
 /* Small blocks spread over all SMs: each SM has one free place then. A large block needs two. */
 TEST(kernels, a_block_that_needs_an_sm_waits_until_one_is_empty)
 {
