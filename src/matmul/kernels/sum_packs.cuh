@@ -39,12 +39,15 @@ SYMM_DEV pack_run begin_pack_run(const symm_product_args &a)
 }
 
 /*
- * One thread of the block that tells, behind symm_dev_pdl_wait(), before blocks of the next run can
- * begin: what has been done before this run happens before them.
+ * Counts the run. One thread of the block that tells, behind symm_dev_pdl_wait(). Blocks of the
+ * next run may begin when the result is there: a store might still be under way. What has been done
+ * before this run happens before them.
  */
-SYMM_DEV void count_pack_run(const symm_product_args &a, const pack_run &run)
+SYMM_DEV bool count_pack_run(const symm_product_args &a, const pack_run &run)
 {
-    symm_detail::store_release(&a.parts.state->begun, (uint64_t)(run.runs + 1));
+    const uint64_t now = (uint64_t)gridDim.x << 32 | run.runs, next = run.runs + 1;
+
+    return symm_detail::fetch_add(&a.parts.state->begun, next - now) == now;
 }
 
 struct pack_sums {

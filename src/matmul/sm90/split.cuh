@@ -210,10 +210,9 @@ SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
         sums.await_begin();
     }
     symm_dev_pdl_wait();
-    if (tells && first)
-        count_pack_run(sums.a, run);
-    __syncwarp(); /* one thread's release is the block's */
-    symm_dev_pdl_release();
+    /* One thread's release is the block's. */
+    if (__all_sync(~0u, !tells || !first || count_pack_run(sums.a, run)))
+        symm_dev_pdl_release();
 }
 
 /* The tile's sums over all ranks. */
