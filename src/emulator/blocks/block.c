@@ -12,17 +12,21 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include "emulator/state/clock.h"
 #include "emulator/state/devices.h"
 #include "emulator/state/machine.h"
 #include "emulator/state/sanitizer.h"
 
 /*
  * After a pass in which all threads only polled, the block yields the processor; after some of them
- * in a row it sleeps. Far more blocks may poll than the host has processors.
+ * in a row it sleeps. Far more blocks may poll than the host has processors. If the block got its
+ * processor late after a sleep, the next sleep is longer: the blocks it waits for need one, too.
  */
 #define PASSES_BEFORE_SLEEP 50u
 #define SLEEP_MIN_NS 5000l
 #define SLEEP_MAX_NS 100000l
+#define SLEEP_BUSY_NS 5000000l
+#define SLEEP_PER_DELAY 4
 
 /* Fibers that a thread keeps from one block to the next. */
 #define CARRIERS_KEPT 64u
@@ -176,8 +180,13 @@ static void back_off(struct block *b)
         return;
     }
     n -= PASSES_BEFORE_SLEEP;
-    long ns = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS;
+    int64_t ns = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS, start = emu__now_ns();
+    if (ns < SLEEP_PER_DELAY * b->delay_ns)
+        ns = SLEEP_PER_DELAY * b->delay_ns;
+    if (ns > SLEEP_BUSY_NS)
+        ns = SLEEP_BUSY_NS;
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+    b->delay_ns = emu__now_ns() - start - ns;
 }
 
 /* No thread of the cluster is ready, and this block has parked threads. */

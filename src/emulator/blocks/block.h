@@ -78,6 +78,7 @@ struct block {
     unsigned nready, nnext, left, at, step;
     bool progress;
     unsigned idle_passes;
+    int64_t delay_ns; /* from the end of its last sleep until it ran */
     uint64_t random;
 
     /* __syncthreads_or. Two results, since threads may read one while others wait again. */
