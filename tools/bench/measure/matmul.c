@@ -34,17 +34,10 @@ enum {
 struct matmul {
     struct session s;
     struct matmul_measure measure;
-    char why_nccl[512], why_cublas[512];
     struct cublas_shape shape; /* without a suite */
     struct summary summary;    /* of a suite */
     int64_t wrong;
 };
-
-/* The ranks of a product. */
-static int ranks_of(const struct matmul *b)
-{
-    return b->s.options->as_if ? b->s.options->as_if : b->s.nranks;
-}
 
 /* Defaults of another library's schedule. */
 static void settle_schedule(struct matmul *b)
@@ -69,7 +62,7 @@ static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
     const bool sums = kind_sums(o->kind);
-    const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? ranks_of(b) : 1;
+    const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? matmul_nranks(&b->s) : 1;
 
     b->measure.nops = b->s.emulated ? 1 : NOPS;
     b->measure.short_nops = b->s.emulated ? 1 : SHORT_NOPS;
@@ -104,7 +97,7 @@ static symm_status settle_shape(struct matmul *b)
                                      .dtype = o->element->dtype,
                                      .alpha = (float)o->alpha,
                                      .beta = (float)o->beta};
-    if (o->schedule && !schedule_divide(o->schedule, ranks_of(b), &b->shape, why))
+    if (o->schedule && !schedule_divide(o->schedule, matmul_nranks(&b->s), &b->shape, why))
         return session_refuse(&b->s, "%s: %s", o->schedule->name, why);
     return SYMM_OK;
 }
@@ -142,135 +135,10 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
     if (!suite_shape(b, index, &shape))
         return false;
     out->m = part_of(shape.m, part);
-    out->n = part_of(shape.n, part) * (o->kind == SYMM_MATMUL_ALL_SCATTER ? ranks_of(b) : 1);
+    out->n =
+        part_of(shape.n, part) * (o->kind == SYMM_MATMUL_ALL_SCATTER ? matmul_nranks(&b->s) : 1);
     out->k = part_of(shape.k, part);
     return true;
-}
-
-/* ---------------------------------------------------------------------------------------- peers */
-
-static symm_status open_peers(struct matmul *b)
-{
-    static const char emulated[] = "it needs GPUs, and this is the emulated driver";
-    const struct bench_options *o = b->s.options;
-    symm_status st = SYMM_OK;
-
-    snprintf(b->why_cublas, sizeof b->why_cublas, "%s", emulated);
-    snprintf(b->why_nccl, sizeof b->why_nccl, "%s", emulated);
-    if (o->cublas && !b->s.emulated)
-        b->measure.cublas = cublas_open(b->s.ctx, b->why_cublas, &st);
-    if (st == SYMM_OK && o->nccl && !b->s.emulated)
-        b->measure.nccl = nccl_open(b->s.group, b->why_nccl, &st);
-    return st;
-}
-
-/* ------------------------------------------------------------------------------------- variants */
-
-/* Whether the options want it. Without --peer all peers are wanted. */
-static bool is_wanted(const struct matmul *b, const struct product_variant *variant)
-{
-    const struct bench_options *o = b->s.options;
-
-    if (variant->schedule != SYMM_SCHEDULE_AUTO)
-        return bench_options_want(o->schedules, variant->name);
-    switch (variant->kind) {
-    case PRODUCT_TOGETHER:
-        return bench_options_want(o->strategies, variant->name);
-    case PRODUCT_CUBLAS:
-    case PRODUCT_CUBLAS_SYMM:
-        return o->cublas;
-    case PRODUCT_CUBLAS_NCCL:
-        return o->cublas && o->nccl;
-    default:
-        return true;
-    }
-}
-
-static const char *why_not_as_if(const struct matmul *b, const struct product_variant *variant,
-                                 const struct cublas_shape *shape)
-{
-    switch (variant->kind) {
-    case PRODUCT_ALONE:
-    case PRODUCT_CUBLAS:
-        return NULL;
-    case PRODUCT_TOGETHER:
-        if (variant->strategy != SYMM_STRATEGY_FUSED &&
-            variant->strategy != SYMM_STRATEGY_PIPELINED)
-            return "--as-if has fused and pipelined products";
-        if ((kind_sums(b->s.options->kind) || shape->l > 1) && shape->m % ranks_of(b) != 0)
-            return "--as-if needs equal parts, and m is no multiple of the ranks";
-        return NULL;
-    default:
-        return "--as-if has no other communication than that of products";
-    }
-}
-
-static const char *why_not(const struct matmul *b, const struct product_variant *variant,
-                           const struct cublas_shape *shape)
-{
-    if (product_by_cublas(variant->kind) && !b->measure.cublas)
-        return b->why_cublas;
-    if (variant->kind == PRODUCT_CUBLAS_NCCL && !b->measure.nccl)
-        return b->why_nccl;
-    if (b->s.nranks == 1 && variant->strategy != SYMM_STRATEGY_AUTO &&
-        bench_options_name(b->s.options->strategies, variant->name))
-        return "one rank alone takes no strategy";
-    if (b->s.options->as_if && why_not_as_if(b, variant, shape))
-        return why_not_as_if(b, variant, shape);
-    return product_unavailable(b->s.options->kind, variant, shape, b->s.options->partial->dtype,
-                               ranks_of(b));
-}
-
-/*
- * A variant that cannot run, with the option that names it. A peer whose collective does not take a
- * shape has no option of its own: `--peer cublas` also names the product alone.
- */
-static struct unavailable absent(const struct matmul *b, const struct product_variant *variant,
-                                 const char *reason)
-{
-    const struct bench_options *o = b->s.options;
-    struct unavailable what = {.option = "peer", .shown = variant->name, .reason = reason};
-
-    if (variant->schedule != SYMM_SCHEDULE_AUTO) {
-        what.option = "schedule";
-        what.list = o->schedules;
-        what.name = variant->name;
-    } else if (variant->kind == PRODUCT_TOGETHER) {
-        what.option = "strategy";
-        what.list = o->strategies;
-        what.name = variant->name;
-    } else if (product_by_cublas(variant->kind) && !b->measure.cublas) {
-        what.list = o->peers;
-        what.name = "cublas";
-    } else if (variant->kind == PRODUCT_CUBLAS_NCCL && !b->measure.nccl) {
-        what.list = o->peers;
-        what.name = "nccl";
-    }
-    return what;
-}
-
-/*
- * Lists the variants that run at a shape. Reports the others at the first shape. A variant that an
- * option names is refused at any shape.
- */
-static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
-                               const struct product_variant **out, int *n)
-{
-    symm_status st = SYMM_OK;
-
-    *n = 0;
-    for (const struct product_variant *variant = product_variants(b->s.options->kind);
-         variant->name; variant++) {
-        const char *reason = is_wanted(b, variant) ? why_not(b, variant, shape) : NULL;
-        const struct unavailable what = absent(b, variant, reason);
-
-        if (reason && (first || bench_options_name(what.list, what.name)))
-            TRY(session_unavailable(&b->s, &what));
-        if (!reason && is_wanted(b, variant))
-            out[(*n)++] = variant;
-    }
-out:
-    return st;
 }
 
 /* --------------------------------------------------------------------------------------- report */
@@ -281,12 +149,13 @@ static void introduce_schedule(struct matmul *b)
     const struct bench_options *o = b->s.options;
     const struct schedule *s = o->schedule;
     const struct cublas_shape *shape = &b->shape;
-    const struct schedule_memory nbytes = schedule_memory(s, ranks_of(b), shape, o->partial->dtype);
+    const struct schedule_memory nbytes =
+        schedule_memory(s, matmul_nranks(&b->s), shape, o->partial->dtype);
 
     report_say(b->s.report,
                "# %s: %d x %d x %d x %d on %d rank%s; a rank multiplies %d x %d x %d%s", s->name,
-               o->m, o->n, o->k, o->l, ranks_of(b), ranks_of(b) == 1 ? "" : "s", shape->m, shape->n,
-               shape->k, s->transposed ? ", transposed: D' = B' A'" : "");
+               o->m, o->n, o->k, o->l, matmul_nranks(&b->s), matmul_nranks(&b->s) == 1 ? "" : "s",
+               shape->m, shape->n, shape->k, s->transposed ? ", transposed: D' = B' A'" : "");
     report_say(b->s.report, "# its structure is that of the strategy %s",
                symm_strategy_name(s->strategy));
     report_say(b->s.report,
@@ -298,8 +167,8 @@ static void introduce_schedule(struct matmul *b)
 static void introduce(struct matmul *b)
 {
     const struct bench_options *o = b->s.options;
-    const char *cublas = b->measure.cublas ? cublas_version(b->measure.cublas) : NULL,
-               *nccl = b->measure.nccl ? nccl_version(b->measure.nccl) : NULL,
+    const char *cublas = b->measure.peers.cublas ? cublas_version(b->measure.peers.cublas) : NULL,
+               *nccl = b->measure.peers.nccl ? nccl_version(b->measure.peers.nccl) : NULL,
                *partial = kind_sums(o->kind) ? symm_dtype_name(o->partial->dtype) : NULL;
 
     session_introduce(&b->s, o->name);
@@ -453,10 +322,10 @@ static symm_status measure_shape(struct matmul *b, const struct cublas_shape *sh
     symm_status st;
     int n;
 
-    if (b->s.options->kind == SYMM_MATMUL_ALL_SCATTER && shape->n < ranks_of(b))
+    if (b->s.options->kind == SYMM_MATMUL_ALL_SCATTER && shape->n < matmul_nranks(&b->s))
         return session_refuse(&b->s, "--n %d: it is less than the number of ranks, %d", shape->n,
-                              ranks_of(b));
-    TRY(choose_ways(b, shape, index == 0, chosen, &n));
+                              matmul_nranks(&b->s));
+    TRY(matmul_variants(&b->s, &b->measure.peers, shape, index == 0, chosen, &n));
     if (index == 0)
         report_columns(b->s.report, columns, NCOLUMNS);
     TRY(matmul_measure_shape(&b->measure, shape, chosen, n, (uint64_t)index, rows, &sample));
@@ -483,7 +352,7 @@ static symm_status run(struct matmul *b, struct bench_options *options)
         return session_refuse(&b->s, "--as-if %d: it needs 2 ranks", options->as_if);
     settle_defaults(b);
     TRY(settle_shape(b));
-    TRY(open_peers(b));
+    TRY(matmul_peers_open(&b->s, &b->measure.peers));
     if (options->check)
         TRY(whole_check_open(&b->s, &b->measure.whole));
     introduce(b);
@@ -493,8 +362,8 @@ static symm_status run(struct matmul *b, struct bench_options *options)
         report_summary(b);
     TRY(session_measured(&b->s));
 out:
-    if (st != SYMM_OK && cublas_error(b->measure.cublas))
-        snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->measure.cublas));
+    if (st != SYMM_OK && cublas_error(b->measure.peers.cublas))
+        snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->measure.peers.cublas));
     return st;
 }
 
@@ -502,15 +371,15 @@ int matmul_run(struct bench_options *options)
 {
     struct matmul b = {.measure.s = &b.s, .s.options = options};
     char error[1024];
-    bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.measure.nccl), error);
+    bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.measure.peers.nccl), error);
     bool drawn =
         failed || !options->plot || b.s.rank != 0 ||
         plot_run(report_json(b.s.report), &(struct plot_style){"plot", options->plot, 0, NULL});
 
     if (!failed && options->check)
         whole_check_close(&b.s, &b.measure.whole);
-    nccl_close(b.measure.nccl, !failed);
-    cublas_close(b.measure.cublas);
+    nccl_close(b.measure.peers.nccl, !failed);
+    cublas_close(b.measure.peers.cublas);
     bool closed = session_close(&b.s, failed ? error : NULL);
     return !closed || failed || !drawn || b.wrong > 0;
 }

@@ -2,17 +2,13 @@
 #ifndef SYMM_BENCH_MATMUL_MEASURE_H
 #define SYMM_BENCH_MATMUL_MEASURE_H
 
-#include "operations/product.h"
-#include "session.h"
+#include "matmul_variants.h"
 #include "whole_check.h"
-
-enum { MATMUL_MAX_VARIANTS = 11 };
 
 /* Shared by all shapes of a run. */
 struct matmul_measure {
     struct session *s;
-    struct nccl *nccl;
-    struct cublas *cublas;
+    struct matmul_peers peers;
     struct whole_check whole; /* with --check */
     int nops, short_nops;     /* calls of a repetition; of a short product */
 };
