@@ -119,7 +119,7 @@ typedef enum symm_sums {
 typedef struct symm_parts {
     symm_signal_pad *pad; /* NULL: the sums are collected */
     symm_parts_state *state;
-    uint64_t set_nbytes;                     /* from the slots of one set to those of the next */
+    uint64_t set_nbytes;                     /* distance between two sets of slots */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
     symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
     int32_t rows, columns;                   /* of a tile */

@@ -40,8 +40,8 @@ SYMM_DEV pack_run begin_pack_run(const symm_product_args &a)
 
 /*
  * Counts the run. One thread of the block that tells, behind symm_dev_pdl_wait(). Blocks of the
- * next run may begin when the result is there: a store might still be under way. What has been done
- * before this run happens before them.
+ * next run may begin when the result is there: a store might still be under way. A block that sees
+ * the count also sees all writes of the runs before.
  */
 SYMM_DEV bool count_pack_run(const symm_product_args &a, const pack_run &run)
 {
