@@ -177,12 +177,13 @@ typedef struct symm_matmul symm_matmul;
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, m rounded up
  *         to a multiple of nranks, rows to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE:
  *         also a rank's rows of d, unless a collective makes the sums. A FUSED one without c, bias
- *         and activation, on two ranks or with few rows: 2 nranks times the partial sums. If the
- *         switch adds beside the product: the partial sums, and all rows of d. Where a
- *         collective makes sums, in either kind, the group also gets full staging areas if they are
- *         faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns. A product that uses
- *         cuBLASLt has up to 32 MiB of device memory, after an all-gather up to the size of A more,
- *         and a traced one 4 MiB. When it is destroyed, the next such product reuses this memory.
+ *         and activation on two ranks: 2 nranks times the partial sums; with few rows: 4 nranks
+ *         times the partial sums. If the switch adds beside the product: the partial sums, and all
+ *         rows of d. Where a collective makes sums, in either kind, the group also gets full
+ *         staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns.
+ *         A product that uses cuBLASLt has up to 32 MiB of device memory, after an all-gather up to
+ *         the size of A more, and a traced one 4 MiB. When it is destroyed, the next such product
+ *         reuses this memory.
  *         Trials need memory of the size of A, B and D during symm_matmul_create(); without it
  *         cuBLASLt's first algorithm is used.
  * Errors: if Collective, on all ranks if on one, which the text names
