@@ -98,7 +98,7 @@ static void append_slots(struct layout *layout, const struct symm_collect *c,
     layout->nbytes = begin + layout->slot_nbytes[i] * (uint64_t)p->collect_nranks;
 }
 
-/* Whether runs use several sets of slots by turns. */
+/* Whether runs use several sets of slots in rotation. */
 static bool has_sets(const struct symm_collect *c)
 {
     return c->plan->sums == SYMM_SUMS_PARTS || c->plan->sums == SYMM_SUMS_PACKS;

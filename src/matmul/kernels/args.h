@@ -97,7 +97,7 @@ typedef struct symm_parts_state {
     uint32_t ended; /* blocks of the kernel that ends the run */
 } symm_parts_state; /* late[] follows: symm_part_tile */
 
-/* The numbers of sets of slots. Runs use the sets by turns. */
+/* Numbers of sets of slots. Runs use the sets in rotation. */
 enum { SYMM_PART_SETS = 2, SYMM_PACK_SETS = 4 };
 
 /* The ways to make the sums of a product's results over ranks. */

@@ -76,7 +76,7 @@ static void keep(struct matmul_round *r, const struct matmul_entry *e)
     r->keeper = e->call.variant->name;
 }
 
-/* Counts the elements whose bits are not those of the kept result. */
+/* Counts the elements that differ from the kept result in their bits. */
 static uint64_t differing(const struct matmul_round *r, const struct matmul_entry *e)
 {
     const size_t nbytes = r->data.element->nbytes, count = products_d_count(e->expected);

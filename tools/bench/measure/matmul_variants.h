@@ -1,4 +1,4 @@
-/* The variants of a product that a command measures: symm's, and those of peers. */
+/* Chooses the variants of a product to measure: symm's and the peers'. */
 #ifndef SYMM_BENCH_MATMUL_VARIANTS_H
 #define SYMM_BENCH_MATMUL_VARIANTS_H
 
