@@ -198,9 +198,9 @@ case_wrong_results_are_found() {
         done
         # --eps accepts the result, but it has other bits when it runs again.
         run 1 preloaded turns 2 "$command" --check -m 32 -n 8 -k 200 --eps 1 --seed 7
-        errors '^# rank 1: unfused, 32 x 8 x 200: elements with other bits than those of unfused: 1$'
+        errors '^# rank 1: unfused, 32 x 8 x 200: elements that differ in bits from unfused: 1$'
         run 1 preloaded last 2 "$command" --check --same-bits -m 32 -n 8 -k 200 --eps 1 --seed 7
-        errors '^# rank 1: unfused, 32 x 8 x 200: elements with other bits than those of auto: 1$'
+        errors '^# rank 1: unfused, 32 x 8 x 200: elements that differ in bits from auto: 1$'
         run 0 preloaded nothing 2 "$command" --iters 1 --check -m 32 -n 8 -k 20
     done
     # A kernel counts both wrong neighbours of the rank's own product.

@@ -295,11 +295,11 @@ case_wrong_results_are_found() {
     errors '^# rank 1: product, '
     # --eps accepts the result, but its bits differ from those of other strategies, or of another run.
     run 1 preloaded last 2 all-gather-matmul --check --same-bits -m 32 -n 8 -k 200 --eps 1 --seed 7
-    errors '^# rank 1: pipelined, 32 x 8 x 200: elements with other bits than those of product: 1$'
+    errors '^# rank 1: pipelined, 32 x 8 x 200: elements that differ in bits from product: 1$'
     [ "$(grep -vE '^#' "$work/out" | grep -cE ' 1$')" = 1 ] || die "more than one wrong row"
     run 0 preloaded last 2 all-gather-matmul --check -m 32 -n 8 -k 200 --eps 1 --seed 7
     run 1 preloaded turns 2 all-gather-matmul --check -m 32 -n 8 -k 200 --eps 1 --seed 7
-    errors '^# rank 1: pipelined, 32 x 8 x 200: elements with other bits than those of pipelined: 1$'
+    errors '^# rank 1: pipelined, 32 x 8 x 200: elements that differ in bits from pipelined: 1$'
     # Right results give no errors.
     run 0 preloaded nothing 2 matmul --iters 1 --check
 }

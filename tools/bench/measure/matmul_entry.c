@@ -87,7 +87,7 @@ static uint64_t differing(const struct matmul_round *r, const struct matmul_entr
     for (size_t i = 0; i < count; i++)
         n += memcmp(r->kept + i * nbytes, r->got + i * nbytes, nbytes) != 0;
     fprintf(stderr,
-            "# rank %d: %s, %d x %d x %d: elements with other bits than those of %s: %" PRIu64 "\n",
+            "# rank %d: %s, %d x %d x %d: elements that differ in bits from %s: %" PRIu64 "\n",
             r->s->rank, e->call.variant->name, r->shape->m, r->shape->n, r->shape->k, r->keeper, n);
     return n;
 }
