@@ -126,8 +126,15 @@ SYMM_DEV void pdl_release(void)
  * A wait reads the host's abort word after ABORT_CHECK_AFTER polls and then every ABORT_CHECK_EVERY
  * polls. The threads of a block do so ABORT_CHECK_APART polls apart. A poll takes well under a
  * microsecond; a read of host memory takes longer, and more so with many threads.
+ *
+ * After RECORD_AFTER polls a wait writes its record for the host.
  */
-enum { ABORT_CHECK_AFTER = 1024, ABORT_CHECK_EVERY = 65536, ABORT_CHECK_APART = 64 };
+enum {
+    ABORT_CHECK_AFTER = 1024,
+    ABORT_CHECK_EVERY = 65536,
+    ABORT_CHECK_APART = 64,
+    RECORD_AFTER = 4096,
+};
 
 /* Yields after an unsuccessful poll. On a GPU the next load takes long enough. */
 SYMM_DEV void pause(void)

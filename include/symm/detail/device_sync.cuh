@@ -10,12 +10,6 @@
 namespace symm_detail
 {
 
-/* Number of polls after which a wait writes its record for the host. */
-#ifndef SYMM_DETAIL_RECORD_AFTER
-#define SYMM_DETAIL_RECORD_AFTER 4096
-#endif
-enum { RECORD_AFTER = SYMM_DETAIL_RECORD_AFTER };
-
 SYMM_DEV int thread_index(void)
 {
     return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));

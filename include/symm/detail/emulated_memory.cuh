@@ -197,8 +197,19 @@ SYMM_DEV void fence_alias(void)
     fence(SYMM_EMULATED_ALIAS_FENCE);
 }
 
-/* As on GPUs, but here a poll may take 0.1 ms, and host memory is as near as any other. */
-enum { ABORT_CHECK_AFTER = 32, ABORT_CHECK_EVERY = 256, ABORT_CHECK_APART = 1 };
+/*
+ * Host memory is as near as any other, and a poll may take 5 ms on a busy host. Then an abort ends
+ * a wait within 40 ms, and the record comes after 0.3 s.
+ */
+#ifndef SYMM_DETAIL_RECORD_AFTER
+#define SYMM_DETAIL_RECORD_AFTER 64
+#endif
+enum {
+    ABORT_CHECK_AFTER = 4,
+    ABORT_CHECK_EVERY = 8,
+    ABORT_CHECK_APART = 0,
+    RECORD_AFTER = SYMM_DETAIL_RECORD_AFTER,
+};
 
 SYMM_DEV void pdl_step(uint32_t step)
 {

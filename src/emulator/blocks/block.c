@@ -172,6 +172,17 @@ static bool run_next(struct block *b)
     return true;
 }
 
+/* Of a block after n sleeps in a row. */
+static int64_t sleep_ns(const struct block *b, unsigned n)
+{
+    const int64_t usual = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS,
+                  late = SLEEP_PER_DELAY * b->delay_ns;
+
+    if (emu__machine.busy || late > SLEEP_BUSY_NS)
+        return SLEEP_BUSY_NS;
+    return late > usual ? late : usual;
+}
+
 static void back_off(struct block *b)
 {
     unsigned n = b->idle_passes++;
@@ -179,12 +190,7 @@ static void back_off(struct block *b)
         sched_yield();
         return;
     }
-    n -= PASSES_BEFORE_SLEEP;
-    int64_t ns = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS, start = emu__now_ns();
-    if (ns < SLEEP_PER_DELAY * b->delay_ns)
-        ns = SLEEP_PER_DELAY * b->delay_ns;
-    if (ns > SLEEP_BUSY_NS)
-        ns = SLEEP_BUSY_NS;
+    const int64_t ns = sleep_ns(b, n - PASSES_BEFORE_SLEEP), start = emu__now_ns();
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
     b->delay_ns = emu__now_ns() - start - ns;
 }

@@ -73,7 +73,7 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 bool emu__machine_read(void)
 {
     uint64_t devices, island, memory, multicast, granularity, sms, blocks_per_sm, block, pageable,
-        seed, weak, early;
+        seed, weak, early, busy;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
         !read_number("SYMM_EMULATED_ISLAND", 0, 0, EMU_MAX_DEVICES, &island) ||
@@ -87,6 +87,7 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
         !read_number("SYMM_EMULATED_WEAK", 0, 0, 1, &weak) ||
         !read_number("SYMM_EMULATED_EARLY", 0, 0, 1, &early) ||
+        !read_number("SYMM_EMULATED_BUSY", 0, 0, 1, &busy) ||
         !read_word("SYMM_EMULATED_ORDER", "rank|reverse|random", SYMM_EMULATED_BY_RANK, &order) ||
         !read_word("SYMM_EMULATED_LEAKS", "report|list|fail|off", EMU_LEAKS_REPORT, &leaks))
         return false;
@@ -111,6 +112,7 @@ bool emu__machine_read(void)
         .seed = seed,
         .weak = weak,
         .early = early,
+        .busy = busy,
         .order = (enum symm_emulated_order)order,
         .leaks = (enum emu_leaks)leaks,
         .trace_prefix = setting("SYMM_EMULATED_TRACE"),

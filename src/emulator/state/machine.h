@@ -34,6 +34,7 @@ struct emu_machine {
     _Atomic uint64_t seed;
     bool weak;  /* memory is weakly ordered */
     bool early; /* kernels begin before the previous one has ended, where their launch allows it */
+    bool busy;  /* blocks that poll sleep as on a busy host */
     enum symm_emulated_order order;
     enum emu_leaks leaks;
     const char *trace_prefix; /* NULL: no trace */

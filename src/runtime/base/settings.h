@@ -94,6 +94,8 @@
     X(EMULATED_WEAK, "SYMM_EMULATED_WEAK", "0|1", "0", "1: weakly ordered memory, as on GPUs")     \
     X(EMULATED_EARLY, "SYMM_EMULATED_EARLY", "0|1", "0",                                           \
       "1: programmatic dependent launches begin early")                                            \
+    X(EMULATED_BUSY, "SYMM_EMULATED_BUSY", "0|1", "0",                                             \
+      "1: blocks that poll sleep 5 ms, as on a busy host")                                         \
     X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \
       "order of multimem reductions")                                                              \
     X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "",                                         \

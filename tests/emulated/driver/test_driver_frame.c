@@ -91,6 +91,7 @@ static const struct {
     {"SYMM_EMULATED_LEAKS", "fai"},
     {"SYMM_EMULATED_BLOCK", "0"},
     {"SYMM_EMULATED_SEED", "1x"},
+    {"SYMM_EMULATED_BUSY", "2"},
     {"SYMM_EMULATED_FAULT", "cuMemFly=2"},
     {"SYMM_EMULATED_FAULT", "symm_emulated_calls=2"},
     {"SYMM_EMULATED_FAULT", "cuMemMap"},

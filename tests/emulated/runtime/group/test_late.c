@@ -14,7 +14,7 @@
 #include "test.h"
 #include "world.h"
 
-enum { NRANKS = 3, BAD = 2, COUNT = 1000 };
+enum { NRANKS = 3, BAD = 2, COUNT = 1000, NHOSTS = 2 };
 
 struct mistake {
     enum { SKIPS_A_CALL, LAUNCHES_FEWER_BLOCKS, REPLAYS_ONCE_LESS } kind;
@@ -158,10 +158,12 @@ static const struct mistake mistakes[] = {
     {.kind = REPLAYS_ONCE_LESS},
 };
 
+/* Each mistake on a host as it is, and on a busy one. */
 TEST_LOOP(mistakes, the_rank_that_makes_the_mistake_is_named, 0,
-          sizeof mistakes / sizeof mistakes[0])
+          NHOSTS *(int)(sizeof mistakes / sizeof mistakes[0]))
 {
-    expect_blame(mistakes[_i]);
+    setenv("SYMM_EMULATED_BUSY", _i % NHOSTS ? "1" : "0", 1);
+    expect_blame(mistakes[_i / NHOSTS]);
 }
 
 /* ---- Slow allocations ---- */
