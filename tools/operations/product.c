@@ -313,6 +313,26 @@ static size_t part_count(symm_matmul_kind kind, const struct cublas_shape *s, in
     }
 }
 
+struct products product_data(symm_matmul_kind kind, const struct cublas_shape *shape, int rank,
+                             int nranks)
+{
+    const int products = kind_sums(kind) ? nranks : 1;
+
+    return (struct products){.kind = kind,
+                             .nranks = nranks,
+                             .rank = rank,
+                             .element = element_by_dtype(shape->dtype),
+                             .m = shape->m,
+                             .n = shape->n,
+                             .k = shape->k,
+                             .l = shape->l,
+                             .b_by_columns = shape->b_by_columns,
+                             .d_by_columns = shape->d_by_columns,
+                             .alpha = (double)shape->alpha,
+                             .beta = (double)shape->beta,
+                             .eps = products_eps((int64_t)products * shape->k)};
+}
+
 size_t product_part_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks)
 {
     const size_t parts = kind == SYMM_MATMUL_REDUCE_SCATTER ? (size_t)nranks : 1;

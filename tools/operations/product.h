@@ -5,7 +5,7 @@
 #include <symm/names.h>
 #include "cublas.h"
 #include "nccl.h"
-#include "oracle/extents.h"
+#include "oracle/products.h"
 
 /*
  * The communication is an all-gather of A before the product, or follows it: a reduce-scatter, an
@@ -68,6 +68,13 @@ bool product_by_cublas(enum product_kind kind);
  */
 const char *product_unavailable(symm_matmul_kind kind, const struct product_variant *variant,
                                 const struct cublas_shape *shape, symm_dtype partial, int nranks);
+
+/*
+ * Describes the data of a rank's product of this shape, with the default eps. The caller may change
+ * the description before products_create().
+ */
+struct products product_data(symm_matmul_kind kind, const struct cublas_shape *shape, int rank,
+                             int nranks);
 
 /* The elements of `part` and of `gathered`, the same on all ranks. */
 size_t product_part_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks);

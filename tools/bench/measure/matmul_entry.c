@@ -41,9 +41,10 @@ out:
     return st;
 }
 
-static void complain(const struct matmul_round *r, const struct matmul_entry *e,
-                     const struct products_verdict *v)
+static void complain(const struct matmul_entry *e, const struct products_verdict *v)
 {
+    const struct matmul_round *r = e->round;
+
     fprintf(stderr,
             "# rank %d: %s, %d x %d x %d: element [%d, %d, %d] is %s and should be %s: %.3g off, "
             "and no more than %.3g is right\n",
@@ -56,29 +57,32 @@ static bool is_symms(const struct matmul_entry *e)
     return e->call.variant->kind == PRODUCT_ALONE || e->call.variant->kind == PRODUCT_TOGETHER;
 }
 
-static symm_status fetch(struct matmul_round *r, const struct matmul_entry *e)
+static symm_status fetch(const struct matmul_entry *e)
 {
-    const struct session *s = r->s;
+    const struct session *s = e->round->s;
     const size_t nbytes = matmul_result_nbytes(e->expected);
     symm_status st = SYMM_OK;
 
     if (nbytes > 0)
-        TRY(symm_copy(r->got, result_of(e), nbytes, s->stream));
+        TRY(symm_copy(e->round->got, result_of(e), nbytes, s->stream));
     TRY(symm_synchronize(s->group, s->stream));
 out:
     return st;
 }
 
 /* Keeps the result as that of its strategy. */
-static void keep(struct matmul_round *r, const struct matmul_entry *e)
+static void keep(const struct matmul_entry *e)
 {
+    struct matmul_round *r = e->round;
+
     memcpy(r->kept, r->got, matmul_result_nbytes(e->expected));
     r->keeper = e->call.variant->name;
 }
 
 /* Counts the elements that differ from the kept result in their bits. */
-static uint64_t differing(const struct matmul_round *r, const struct matmul_entry *e)
+static uint64_t differing(const struct matmul_entry *e)
 {
+    const struct matmul_round *r = e->round;
     const size_t nbytes = r->data.element->nbytes, count = products_d_count(e->expected);
     uint64_t n = 0;
 
@@ -97,8 +101,9 @@ static uint64_t differing(const struct matmul_round *r, const struct matmul_entr
  * run of the product. --same-bits: with symm's first product of the same result. --any-order:
  * compares nothing.
  */
-static symm_status compare_bits(struct matmul_round *r, const struct matmul_entry *e, uint64_t *out)
+static symm_status compare_bits(const struct matmul_entry *e, uint64_t *out)
 {
+    struct matmul_round *r = e->round;
     const bool again = !e->call.same_bits || product_is_part(&e->call);
     symm_status st = SYMM_OK;
 
@@ -106,13 +111,13 @@ static symm_status compare_bits(struct matmul_round *r, const struct matmul_entr
     if (e->call.any_order)
         return SYMM_OK;
     if (again || !r->keeper)
-        keep(r, e);
+        keep(e);
     if (again) {
         TRY(poison(e));
         TRY(product_enqueue(&e->call));
-        TRY(fetch(r, e));
+        TRY(fetch(e));
     }
-    *out = differing(r, e);
+    *out = differing(e);
     if (again)
         r->keeper = NULL;
 out:
@@ -125,9 +130,10 @@ bool matmul_is_own(const struct products *expected)
 }
 
 /* Counts all wrong elements on the device, if the host compares a part of them only. */
-static symm_status check_whole(const struct matmul_round *r, const struct matmul_entry *e,
-                               const struct products_verdict *sample, uint64_t *wrong)
+static symm_status check_whole(const struct matmul_entry *e, const struct products_verdict *sample,
+                               uint64_t *wrong)
 {
+    const struct matmul_round *r = e->round;
     struct product_buffers on = r->on;
     symm_status st = SYMM_OK;
 
@@ -158,19 +164,18 @@ static int roundings(const struct matmul_entry *e)
 static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
     const struct matmul_entry *e = what;
-    struct matmul_round *r = e->round;
     struct products_verdict verdict;
     uint64_t whole, others = 0;
     symm_status st;
 
     (void)nops; /* each call has the same result */
-    TRY(fetch(r, e));
-    products_check(e->expected, r->got, roundings(e), &verdict);
+    TRY(fetch(e));
+    products_check(e->expected, e->round->got, roundings(e), &verdict);
     if (verdict.wrong > 0)
-        complain(r, e, &verdict);
-    TRY(check_whole(r, e, &verdict, &whole));
+        complain(e, &verdict);
+    TRY(check_whole(e, &verdict, &whole));
     if (is_symms(e))
-        TRY(compare_bits(r, e, &others));
+        TRY(compare_bits(e, &others));
     *wrong = larger(larger(verdict.wrong, whole), others);
 out:
     return st;

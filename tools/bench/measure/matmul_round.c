@@ -10,11 +10,6 @@ static const double too_many_bytes = 0x1p47;
 
 /* ----------------------------------------------------------------------------------- the memory */
 
-static symm_matmul_kind kind_of(const struct matmul_round *r)
-{
-    return r->s->options->kind;
-}
-
 /* a, b, c and twice the result. */
 static double host_nbytes(const struct matmul_round *r)
 {
@@ -33,47 +28,40 @@ size_t matmul_result_nbytes(const struct products *expected)
 static size_t most_nbytes(const struct matmul_round *r)
 {
     const size_t d = matmul_result_nbytes(&r->data),
-                 part = kind_collects(kind_of(r)) ? matmul_result_nbytes(&r->part) : 1;
+                 part = kind_collects(r->data.kind) ? matmul_result_nbytes(&r->part) : 1;
 
     return d > part ? d : part;
 }
 
-/* Of this many products of k terms. */
-static double eps_of(const struct matmul_round *r, int products)
+static struct products describe(const struct matmul_round *r, symm_matmul_kind kind)
 {
-    const double eps = r->s->options->eps;
+    const struct bench_options *o = r->s->options;
+    struct products p = product_data(kind, r->shape, r->rank, r->nranks);
 
-    return eps > 0 ? eps : products_eps((int64_t)products * r->shape->k);
+    p.process = o->as_if ? 1 + r->s->rank : 0;
+    if (o->eps > 0)
+        p.eps = o->eps;
+    return p;
 }
 
-/* What this rank's product alone should be. */
-static bool describe_part(struct matmul_round *r)
+/* What this rank's product alone should be, if results are collected. */
+static bool create_part(struct matmul_round *r)
 {
-    const struct products *p = &r->data;
+    const symm_matmul_kind kind = r->data.kind;
 
-    if (!kind_collects(p->kind))
+    if (!kind_collects(kind))
         return true;
-    r->part = (struct products){.kind = SYMM_MATMUL,
-                                .nranks = p->nranks,
-                                .rank = p->rank,
-                                .process = p->process,
-                                .element = p->element,
-                                .m = p->m,
-                                .n = p->own.columns,
-                                .k = p->k,
-                                .l = p->l,
-                                .b_by_columns = p->b_by_columns,
-                                .d_by_columns = p->d_by_columns,
-                                .alpha = p->alpha,
-                                .beta = kind_sums(p->kind) ? 0 : p->beta,
-                                .eps = eps_of(r, 1),
-                                .reference_only = true};
+    r->part = describe(r, SYMM_MATMUL);
+    r->part.n = r->data.own.columns;
+    r->part.reference_only = true;
+    if (kind_sums(kind))
+        r->part.beta = 0;
     return products_create(&r->part);
 }
 
 static bool have_host(struct matmul_round *r)
 {
-    if (host_nbytes(r) >= too_many_bytes || !products_create(&r->data) || !describe_part(r))
+    if (host_nbytes(r) >= too_many_bytes || !products_create(&r->data) || !create_part(r))
         return false;
     r->got = malloc(most_nbytes(r));
     r->kept = malloc(most_nbytes(r));
@@ -82,24 +70,10 @@ static bool have_host(struct matmul_round *r)
 
 static symm_status allocate_host(struct matmul_round *r)
 {
-    const struct bench_options *o = r->s->options;
     const struct cublas_shape *s = r->shape;
 
-    r->data = (struct products){.kind = o->kind,
-                                .nranks = r->nranks,
-                                .rank = r->rank,
-                                .process = o->as_if ? 1 + r->s->rank : 0,
-                                .element = o->element,
-                                .partial = o->partial,
-                                .m = s->m,
-                                .n = s->n,
-                                .k = s->k,
-                                .l = s->l,
-                                .b_by_columns = s->b_by_columns,
-                                .d_by_columns = s->d_by_columns,
-                                .alpha = (double)s->alpha,
-                                .beta = (double)s->beta,
-                                .eps = eps_of(r, kind_sums(o->kind) ? r->nranks : 1)};
+    r->data = describe(r, r->s->options->kind);
+    r->data.partial = r->s->options->partial;
     if (have_host(r))
         return SYMM_OK;
     snprintf(r->s->trouble, sizeof r->s->trouble,
@@ -115,9 +89,9 @@ static symm_status allocate_symmetric(struct matmul_round *r)
     const size_t nbytes = s->options->partial->nbytes;
     symm_status st;
 
-    TRY(symm_alloc(s->group, product_part_count(kind_of(r), r->shape, r->nranks) * nbytes,
+    TRY(symm_alloc(s->group, product_part_count(r->data.kind, r->shape, r->nranks) * nbytes,
                    &r->on.part));
-    TRY(symm_alloc(s->group, product_gathered_count(kind_of(r), r->shape, r->nranks) * nbytes,
+    TRY(symm_alloc(s->group, product_gathered_count(r->data.kind, r->shape, r->nranks) * nbytes,
                    &r->on.gathered));
 out:
     return st;
@@ -127,9 +101,9 @@ out:
 static symm_status allocate_d(struct matmul_round *r)
 {
     struct session *s = r->s;
-    const struct extents largest = extents_of(kind_of(r), r->shape->m, r->shape->n, r->nranks, 0);
+    const struct extents largest = extents_of(r->data.kind, r->shape->m, r->shape->n, r->nranks, 0);
 
-    if (!kind_collects(kind_of(r)))
+    if (!kind_collects(r->data.kind))
         return symm_device_alloc(s->ctx, matmul_result_nbytes(&r->data), &r->on.d);
     return symm_alloc(s->group,
                       (size_t)r->shape->l * (size_t)largest.rows * (size_t)r->shape->n *
@@ -148,7 +122,7 @@ static symm_status allocate_device(struct matmul_round *r)
     if (r->data.c)
         TRY(symm_device_alloc(s->ctx, c > 0 ? c : 1, &r->on.c));
     TRY(allocate_d(r));
-    if (kind_of(r) != SYMM_MATMUL)
+    if (r->data.kind != SYMM_MATMUL)
         TRY(allocate_symmetric(r));
 out:
     return st;
@@ -167,7 +141,7 @@ out:
 symm_status matmul_round_close(struct matmul_round *r, symm_status st)
 {
     struct session *s = r->s;
-    const bool collects = kind_collects(kind_of(r));
+    const bool collects = kind_collects(r->data.kind);
     void *const device[] = {r->on.a, r->on.b, r->on.c, collects ? NULL : r->on.d},
                 *const symmetric[] = {r->on.part, r->on.gathered, collects ? r->on.d : NULL};
 
@@ -210,7 +184,7 @@ static bool refer(struct matmul_round *r, uint64_t seed)
     const uint64_t choice = sums_seed(seed, 0);
 
     return products_refer(&r->data, seed, choice) &&
-           (!kind_collects(kind_of(r)) || products_refer(&r->part, seed, choice));
+           (!kind_collects(r->data.kind) || products_refer(&r->part, seed, choice));
 }
 
 symm_status matmul_round_offer(struct matmul_round *r, uint64_t seed)
@@ -231,7 +205,7 @@ symm_status matmul_round_offer(struct matmul_round *r, uint64_t seed)
     TRY(symm_copy(r->on.b, r->data.b, products_b_count(&r->data) * nbytes, s->stream));
     if (r->on.c && products_c_count(&r->data) > 0)
         TRY(symm_copy(r->on.c, r->data.c, products_c_count(&r->data) * nbytes, s->stream));
-    if (kind_of(r) == SYMM_ALL_GATHER_MATMUL)
+    if (r->data.kind == SYMM_ALL_GATHER_MATMUL)
         TRY(offer_part(r));
     TRY(symm_synchronize(s->group, s->stream));
 out:

@@ -37,23 +37,10 @@ static void place_all(struct stress_group *g, struct product_buffers *on)
 static bool describe(struct stress_group *g)
 {
     const struct stress_choice *c = &g->choice;
-    const struct cublas_shape *s = &c->product.shape;
-    const int nranks = symm_nranks(g->group), products = kind_sums(c->product.kind) ? nranks : 1;
 
-    g->data = (struct products){.kind = c->product.kind,
-                                .nranks = nranks,
-                                .rank = symm_rank(g->group),
-                                .element = c->element,
-                                .partial = element_by_dtype(c->product.partial),
-                                .m = s->m,
-                                .n = s->n,
-                                .k = s->k,
-                                .l = s->l,
-                                .b_by_columns = s->b_by_columns,
-                                .d_by_columns = s->d_by_columns,
-                                .alpha = (double)s->alpha,
-                                .beta = (double)s->beta,
-                                .eps = products_eps((int64_t)products * s->k)};
+    g->data = product_data(c->product.kind, &c->product.shape, symm_rank(g->group),
+                           symm_nranks(g->group));
+    g->data.partial = element_by_dtype(c->product.partial);
     return products_create(&g->data);
 }
 
