@@ -1,18 +1,14 @@
-/* The memory of collecting, the workspace's layout, and the launch. */
+/* The memory of collecting, and the launch. */
 #include "collect.h"
 
-#include <symm/names.h>
 #include "ids.h"
-#include "matmul/kernels/sm90_tiles.h"
-#include "matmul/kernels/tile_order.h"
-#include "matmul/plan/dense.h"
-#include "matmul/plan/lines.h"
-#include "matmul/plan/model.h"
 #include "matmul/plan/order.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 #include "runtime/group/side_stream.h"
+#include "layout.h"
+#include "parts.h"
 #include "sums.h"
 
 SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
@@ -20,245 +16,8 @@ SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 enum {
     WARP = 32,
     THREADS = 256, /* of a block, which takes at most half of an SM */
-    BAND_BLOCKS_OF_SM = 2,
-    PACK_ELEMENTS = 8,
-    ALIGNMENT = 256
+    BAND_BLOCKS_OF_SM = 2
 };
-
-/* ---------------------------------------------------------------------------------- the layout */
-
-/* The matrices of a workspace: see symm_collect_args. */
-struct layout {
-    symm_matrix of_rank[SYMM_MATMUL_MAX_B], sums[SYMM_MATMUL_MAX_B];
-    uint64_t slot_nbytes[SYMM_MATMUL_MAX_B];
-    uint64_t set_nbytes; /* of all slots; with sums beside the product there are several sets */
-    uint64_t nbytes;
-};
-
-/* Appends a matrix of this number of elements to the layout. */
-static symm_matrix append(struct layout *layout, char *workspace, symm_matrix x, int64_t elements)
-{
-    x.data = workspace ? workspace + layout->nbytes : NULL;
-    layout->nbytes +=
-        symm__round_up((uint64_t)elements * symm_dtype_size((symm_dtype)x.dtype), ALIGNMENT);
-    return x;
-}
-
-/* The next matrix [l, rows, columns], whose rows are whole packs. */
-static symm_matrix append_packs(struct layout *layout, char *workspace, symm_dtype dtype, int32_t l,
-                                int32_t rows, int32_t columns)
-{
-    const int64_t row = (int64_t)symm__round_up((uint64_t)columns, PACK_ELEMENTS);
-    const symm_matrix x = {.row = row, .column = 1, .batch = row * rows, .dtype = (uint32_t)dtype};
-
-    return append(layout, workspace, x, x.batch * l);
-}
-
-/*
- * The partial sums of product i for a collective: in the order of d, without gaps. Of a
- * reduce-scatter, all ranks have the rows of the first one.
- */
-static symm_matrix append_dense(struct layout *layout, char *workspace,
-                                const struct symm_problem *p, int i)
-{
-    const struct symm_operand *d = &p->d[i];
-    const int32_t nranks = p->collect_nranks,
-                  rows = p->kind == SYMM_MATMUL_REDUCE_SCATTER
-                             ? symm__rows_of_rank(p->m, nranks, 0) * nranks
-                             : p->m;
-
-    return append(layout, workspace,
-                  symm__dense_matrix(symm__dense_order(d), p->partial[i], p->l, p->m, d->columns),
-                  (int64_t)p->l * rows * d->columns);
-}
-
-/* The results of product i that a rank computes, or that go to one slot. */
-static void append_results(struct layout *layout, const struct symm_collect *c,
-                           const struct symm_problem *p, int i)
-{
-    const bool to_owners = c->plan->sink == SYMM_TO_OWNERS, reduces = symm__kind_reduces(p->kind);
-    const int nranks = p->collect_nranks;
-    const int32_t rows = to_owners ? symm__rows_of_rank(p->m, nranks, 0) : p->m,
-                  all = p->d[i].columns,
-                  columns = reduces ? all : symm__rows_of_rank(all, nranks, 0);
-
-    layout->of_rank[i] = append_packs(layout, c->workspace,
-                                      reduces ? p->partial[i] : (symm_dtype)p->d[i].matrix.dtype,
-                                      p->l, rows, columns);
-}
-
-/* Slots for the results of product i, one of each rank. */
-static void append_slots(struct layout *layout, const struct symm_collect *c,
-                         const struct symm_problem *p, int i)
-{
-    const uint64_t begin = layout->nbytes;
-
-    append_results(layout, c, p, i);
-    layout->slot_nbytes[i] = layout->nbytes - begin;
-    layout->nbytes = begin + layout->slot_nbytes[i] * (uint64_t)p->collect_nranks;
-}
-
-/* Whether runs use several sets of slots in rotation. */
-static bool has_sets(const struct symm_collect *c)
-{
-    return c->plan->sums == SYMM_SUMS_PARTS || c->plan->sums == SYMM_SUMS_PACKS;
-}
-
-static bool has_bands(const struct symm_collect *c)
-{
-    return c->plan->sums == SYMM_SUMS_BANDS;
-}
-
-/* Whether the switch can reach the whole workspace. */
-static bool is_bound(const struct symm_collect *c, const struct layout *layout)
-{
-    const struct symm_context *ctx = c->group->ctx;
-
-    return has_bands(c) && c->workspace &&
-           symm__multicast_covers(
-               c->group->mc,
-               (uint64_t)(c->workspace - symm__memory_window(ctx->memory, ctx->join.rank)),
-               layout->nbytes);
-}
-
-/* The same on all ranks: with the rows and columns of the rank that has most. */
-static struct layout lay_out(const struct symm_collect *c, const struct symm_problem *p)
-{
-    struct layout layout = {.nbytes = 0};
-
-    for (int i = 0; i < p->nb; i++) {
-        if (c->plan->collective) {
-            layout.of_rank[i] = append_dense(&layout, c->workspace, p, i);
-            continue;
-        }
-        if (c->plan->sink == SYMM_TO_D && c->plan->sums != SYMM_SUMS_PACKS)
-            append_results(&layout, c, p, i);
-        else
-            append_slots(&layout, c, p, i);
-        if (p->kind == SYMM_MATMUL_ALL_REDUCE && !has_sets(c))
-            layout.sums[i] =
-                append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
-                             has_bands(c) ? p->m : symm__rows_of_rank(p->m, p->collect_nranks, 0),
-                             p->d[i].columns);
-    }
-    layout.set_nbytes = layout.nbytes;
-    if (has_sets(c))
-        layout.nbytes *= c->plan->sums == SYMM_SUMS_PACKS ? SYMM_PACK_SETS : SYMM_PART_SETS;
-    return layout;
-}
-
-uint64_t symm__collect_slot_nbytes(const struct symm_collect *c, const struct symm_problem *p)
-{
-    return lay_out(c, p).slot_nbytes[0];
-}
-
-/* A product's results in the layout: this rank's slot, or all of them. */
-static struct symm_operand results_of(const struct symm_problem *p, const struct layout *layout,
-                                      int i)
-{
-    struct symm_operand d = {
-        .matrix = layout->of_rank[i], .l = p->l, .rows = p->m, .columns = p->n[i]};
-
-    if (layout->slot_nbytes[i] > 0 && d.matrix.data)
-        d.matrix.data = (char *)d.matrix.data + layout->slot_nbytes[i] * (uint64_t)p->collect_rank;
-    return d;
-}
-
-void symm__collect_product(const struct symm_collect *c, const struct symm_problem *p,
-                           struct symm_problem *out)
-{
-    *out = *p;
-    if (p->collect_nranks == 1)
-        return;
-    const struct layout layout = lay_out(c, p);
-    for (int i = 0; i < p->nb; i++) {
-        out->d[i] = results_of(p, &layout, i);
-        if (symm__kind_reduces(p->kind))
-            out->c[i] = out->bias[i] = (struct symm_operand){.l = 0};
-    }
-    if (!symm__kind_reduces(p->kind))
-        return;
-    out->alpha = c->plan->collective || has_bands(c) ? p->alpha : 1;
-    out->beta = 0;
-    out->activation = SYMM_NONE;
-}
-
-/* ------------------------------------------------------------------ parts that a product adds */
-
-/* Of tiles that are signalled. */
-static const struct symm_tile_shape *shape_of(const struct symm_collect *c)
-{
-    return &symm__wgmma_shapes[c->plan->shape - 1];
-}
-
-/* Channels, and tiles that may be late: of the owner that has most rows. */
-static uint64_t most_tiles(const struct symm_collect *c)
-{
-    const struct symm_tile_shape *shape = shape_of(c);
-
-    return symm__tiles_of_owner(c->problem, has_bands(c) ? SYMM_TO_ALL : c->plan->sink, 0,
-                                shape->rows, shape->columns);
-}
-
-/* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
-static bool is_plain_sum(const struct symm_collect *c, const struct symm_problem *p, int i)
-{
-    const symm_matrix *d = &p->d[i].matrix;
-    const struct symm_lines lines = symm__lines_of(
-        d, true, symm__rows_of_owner(p, c->plan->sink, p->collect_rank), p->n[i], p->l);
-
-    return d->dtype == (uint32_t)p->partial[i] && d->dtype != SYMM_FLOAT32 && d->column == 1 &&
-           p->n[i] % PACK_ELEMENTS == 0 && symm__lines_suit_copies(&lines) &&
-           (p->beta == 0 || !p->c[i].matrix.data) && !p->bias[i].matrix.data;
-}
-
-static bool are_plain_sums(const struct symm_collect *c, const struct symm_problem *p)
-{
-    bool all = p->alpha == 1 && p->activation == SYMM_NONE;
-
-    for (int i = 0; i < p->nb && all; i++)
-        all = is_plain_sum(c, p, i);
-    return all;
-}
-
-/* Whether the product can store its results as the way of the sums wants them. */
-static bool suits_sums(const struct symm_collect *c, const struct symm_problem *p)
-{
-    bool narrow = true;
-
-    if (c->plan->sums == SYMM_SUMS_PARTS)
-        return are_plain_sums(c, p);
-    for (int i = 0; i < p->nb; i++)
-        narrow = narrow && p->partial[i] != SYMM_FLOAT32;
-    return narrow || c->plan->sums == SYMM_SUMS_PACKS;
-}
-
-void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
-                         symm_parts *out)
-{
-    *out = (symm_parts){.pad = NULL};
-    if (c->plan->sums == SYMM_SUMS_COLLECTED)
-        return;
-    const struct layout layout = lay_out(c, p);
-
-    out->pad = c->pad;
-    out->state = c->state;
-    out->set_nbytes = has_sets(c) ? layout.set_nbytes : 0;
-    out->all_own = c->plan->sink == SYMM_TO_ALL || has_bands(c);
-    if (symm__signals_tiles(c->plan)) {
-        const struct symm_tile_shape *shape = shape_of(c);
-        out->rows = shape->rows;
-        out->columns = shape->columns;
-        out->band_rows = (int32_t)c->plan->band * shape->rows * shape->cluster;
-    }
-    out->sums = c->plan->sums;
-    out->by_switch = is_bound(c, &layout);
-    out->beside = can_add && suits_sums(c, p);
-    for (int i = 0; i < p->nb; i++) {
-        out->slots[i] = layout.of_rank[i];
-        out->slot_nbytes[i] = layout.slot_nbytes[i];
-    }
-}
 
 /* ----------------------------------------------------------------------------------- its memory */
 
@@ -275,9 +34,9 @@ static int nchannels(const struct symm_collect *c)
     case SYMM_SUMS_PACKS:
         return 1;
     case SYMM_SUMS_PARTS:
-        return (int)most_tiles(c);
+        return (int)symm__collect_tiles(c);
     case SYMM_SUMS_BANDS:
-        return (int)(most_tiles(c) + band_blocks(c));
+        return (int)(symm__collect_tiles(c) + band_blocks(c));
     default:
         return c->group->ctx->agreed.nsms;
     }
@@ -285,7 +44,7 @@ static int nchannels(const struct symm_collect *c)
 
 static uint64_t state_nbytes(const struct symm_collect *c)
 {
-    const uint64_t nlate = c->plan->sums == SYMM_SUMS_PARTS ? most_tiles(c) : 0;
+    const uint64_t nlate = c->plan->sums == SYMM_SUMS_PARTS ? symm__collect_tiles(c) : 0;
 
     return sizeof(symm_parts_state) + nlate * sizeof(symm_part_tile);
 }
@@ -296,7 +55,7 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
     void *block;
     symm_status st;
 
-    st = symm__call_alloc(call, owner, lay_out(c, p).nbytes, &block);
+    st = symm__call_alloc(call, owner, symm__collect_layout(c, p).nbytes, &block);
     if (st != SYMM_OK)
         return symm__fail_in(st, "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
                              p->m, p->l, p->d[0].columns, p->collect_rank);
@@ -320,7 +79,7 @@ static symm_status free_slots(const struct symm_collect *c)
     symm_status st = SYMM_OK;
 
     TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)c->workspace, UINT32_MAX,
-           lay_out(c, c->problem).nbytes / sizeof(uint32_t), ctx->own_stream);
+           symm__collect_layout(c, c->problem).nbytes / sizeof(uint32_t), ctx->own_stream);
 out:
     return st;
 }
@@ -352,7 +111,7 @@ static const symm_kernel_id kernels[] = {
 static symm_collect_args args_of(const struct symm_collect *c, const struct symm_problem *p,
                                  bool can_add)
 {
-    const struct layout layout = lay_out(c, p);
+    const struct symm_collect_layout layout = symm__collect_layout(c, p);
     symm_collect_args args = {
         .product = {.a = {.m = p->m, .k = p->k, .l = p->l, .nranks = 1},
                     .nb = p->nb,
@@ -391,7 +150,7 @@ static uint64_t packs_of(const struct symm_collect *c, const struct symm_problem
         across +=
             symm__ceil_div((uint64_t)(by_columns ? symm__rows_of_rank(p->d[i].columns, nranks, 0)
                                                  : p->d[i].columns),
-                           PACK_ELEMENTS);
+                           SYMM_PACK_ELEMENTS);
     return across * (uint64_t)p->l *
            (uint64_t)(by_columns || c->plan->sums == SYMM_SUMS_PACKS
                           ? p->m
@@ -430,7 +189,7 @@ static symm_status launch(struct symm_call *call, const struct symm_collect *c,
                    blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(c, p), threads),
                                                 (uint64_t)c->group->ctx->agreed.nsms);
 
-    if (has_bands(c))
+    if (symm__collect_has_bands(c))
         return launch_bands(call, c, &args);
     if (c->plan->sums == SYMM_SUMS_PACKS && args.product.parts.beside)
         return SYMM_OK; /* the product has made D */

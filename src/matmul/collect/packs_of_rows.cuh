@@ -5,7 +5,7 @@
 #include "args.h"
 #include "matmul/kernels/sum_packs.cuh"
 
-enum { PACK = 8 /* elements of a row */ };
+enum { PACK = SYMM_PACK_ELEMENTS };
 
 /* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */
 struct packs_of_thread {

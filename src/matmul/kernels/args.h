@@ -5,6 +5,9 @@
 #include <symm/matmul.h>
 #include "split.h"
 
+/* Of a pack, which lies in one row: 16 bytes of 16-bit elements. Rows in workspaces are packs. */
+enum { SYMM_PACK_ELEMENTS = 8 };
+
 /* A matrix in memory; strides in elements. */
 typedef struct symm_matrix {
     void *data; /* NULL: absent */

@@ -1,8 +1,6 @@
 /* Matrices as lines. */
 #include "lines.h"
 
-enum { PACK_ELEMENTS = 8 };
-
 struct symm_lines symm__lines_of(const symm_matrix *x, bool by_rows, int64_t rows, int64_t columns,
                                  int64_t l)
 {
@@ -21,7 +19,7 @@ struct symm_lines symm__lines_of(const symm_matrix *x, bool by_rows, int64_t row
 /* Strides of tensors are multiples of 16 bytes, below 2^40 bytes. */
 static bool is_stride(int64_t elements)
 {
-    return elements % PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
+    return elements % SYMM_PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
 }
 
 bool symm__lines_suit_copies(const struct symm_lines *x)

@@ -8,8 +8,7 @@
 enum {
     EXTENT_MAX = INT32_MAX - 1023, /* so that indices of a tile or piece past the end fit 32 bits */
     INPUT_NBYTES = 2,
-    OUTPUT_NBYTES_MAX = 4,
-    PACK_ELEMENTS = 8
+    OUTPUT_NBYTES_MAX = 4
 };
 
 bool symm__kind_reduces(symm_matmul_kind kind)
@@ -267,7 +266,7 @@ static symm_status check_workspace(const struct symm_problem *p, int64_t rows, i
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "m %d and l %d give a rank %" PRId64 " rows; at most %d are supported",
                           p->m, p->l, rows, EXTENT_MAX);
-    if (__builtin_mul_overflow(rows * element_nbytes, columns + PACK_ELEMENTS, &nbytes))
+    if (__builtin_mul_overflow(rows * element_nbytes, columns + SYMM_PACK_ELEMENTS, &nbytes))
         return symm__fail(SYMM_ERROR_MEMORY,
                           "the workspace of m %d, k %d, l %d has more than 2^63 bytes", p->m, p->k,
                           p->l);

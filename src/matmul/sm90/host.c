@@ -15,7 +15,6 @@ SYMM_KERNEL_LISTS(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
 enum {
     ALONG = SYMM_WGMMA_DEPTH,
     NDIM_MAX = 5,
-    PACK_ELEMENTS = 8,
     SWIZZLED_ROWS = 8,
     REGISTERS_MIN = 128 /* the empty kernel, compiled for other GPUs, has fewer */
 };
@@ -150,8 +149,8 @@ out:
 /* The tensor of x. An unused stride is that of contiguous lines and batches. */
 static struct tensor tensor_of(const struct symm_lines *x, uint32_t box_along, uint32_t box_lines)
 {
-    const int64_t pitch = x->pitch ? x->pitch
-                                   : (x->along + PACK_ELEMENTS - 1) / PACK_ELEMENTS * PACK_ELEMENTS,
+    const int64_t padded = (int64_t)symm__round_up((uint64_t)x->along, SYMM_PACK_ELEMENTS),
+                  pitch = x->pitch ? x->pitch : padded,
                   batch = x->batch ? x->batch : pitch * x->lines;
 
     return (struct tensor){

@@ -16,7 +16,7 @@ enum {
     WARPGROUP = 128,
     DEPTH = SYMM_WGMMA_DEPTH,
     PANEL = SYMM_WGMMA_LINE, /* columns: the lines of wgmma's left operand */
-    PACK_COLUMNS = 8,
+    PACK_COLUMNS = SYMM_PACK_ELEMENTS,
     ROUND_ROWS = SYMM_WGMMA_BOX_ROWS
 };
 
