@@ -73,7 +73,7 @@ case_defaults() {
     [ "$(column 5)" = float16 ] || die "another type"
     run 0 product 2 matmul-reduce-scatter --schedule-of cutlass --strategy auto --dtype bf16 --json out.json
     said '^# cutlass:ReduceScatter1D_TilingA_RotatingC: 256 x 1664 x 256 x 1 on 2 ranks; a rank multiplies 256 x 1664 x 128$'
-    said '^# bytes of a rank: A 65536, B 425984, D 425984; the workspace of each strategy 851968$'
+    said '^# bytes of a rank: A 65536, B 425984, D 425984; the workspace of each strategy 851968, of fused twice that$'
     [ "$(column 5)" = bfloat16 ] || die "another type"
     [ "$(json out.json options schedule_of)" = cutlass:ReduceScatter1D_TilingA_RotatingC ] || die "the name in JSON"
     run 0 product 2 all-gather-matmul

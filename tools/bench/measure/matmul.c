@@ -151,6 +151,7 @@ static void introduce_schedule(struct matmul *b)
     const struct cublas_shape *shape = &b->shape;
     const struct schedule_memory nbytes =
         schedule_memory(s, matmul_nranks(&b->s), shape, o->partial->dtype);
+    const bool has_sets = s->kind == SYMM_MATMUL_REDUCE_SCATTER && matmul_nranks(&b->s) == 2;
 
     report_say(b->s.report,
                "# %s: %d x %d x %d x %d on %d rank%s; a rank multiplies %d x %d x %d%s", s->name,
@@ -160,8 +161,9 @@ static void introduce_schedule(struct matmul *b)
                symm_strategy_name(s->strategy));
     report_say(b->s.report,
                "# bytes of a rank: A %" PRIu64 ", B %" PRIu64 ", D %" PRIu64
-               "; the workspace of each strategy %" PRIu64,
-               nbytes.a, nbytes.b, nbytes.d, nbytes.workspace);
+               "; the workspace of each strategy %" PRIu64 "%s",
+               nbytes.a, nbytes.b, nbytes.d, nbytes.workspace,
+               has_sets ? ", of fused twice that" : "");
 }
 
 static void introduce(struct matmul *b)
