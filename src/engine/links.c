@@ -155,6 +155,7 @@ static void forget_inner(struct symm_attachment *end)
         (struct symm_links *)(void *)((char *)end - offsetof(struct symm_links, inner_end));
 
     links->inner = NULL;
+    atomic_store(&links->group->inner, NULL);
 }
 
 static void release(struct symm_attachment *attachment)
@@ -169,6 +170,7 @@ static void release(struct symm_attachment *attachment)
     }
     const bool stopped = stop(links);
     if (links->inner) {
+        atomic_store(&links->group->inner, NULL);
         symm__group_detach(links->inner, &links->inner_end);
         symm__group_release(links->inner);
         links->inner = NULL;

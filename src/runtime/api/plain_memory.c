@@ -4,6 +4,30 @@
 #include <stdlib.h>
 #include "scope.h"
 
+static void list(struct symm_context *ctx, struct symm_plain_block *block)
+{
+    pthread_mutex_lock(&ctx->owned_lock);
+    block->next = ctx->plain_blocks;
+    ctx->plain_blocks = block;
+    pthread_mutex_unlock(&ctx->owned_lock);
+}
+
+/* NULL: the context has no such block. */
+static struct symm_plain_block *unlist(struct symm_context *ctx, bool on_host, const void *ptr)
+{
+    struct symm_plain_block *block = NULL;
+
+    pthread_mutex_lock(&ctx->owned_lock);
+    for (struct symm_plain_block **at = &ctx->plain_blocks; *at; at = &(*at)->next)
+        if ((*at)->ptr == ptr && (*at)->on_host == on_host) {
+            block = *at;
+            *at = block->next;
+            break;
+        }
+    pthread_mutex_unlock(&ctx->owned_lock);
+    return block;
+}
+
 /* Takes memory of the device or of the host, which the context owns. */
 static symm_status take(struct symm_scope *s, struct symm_context *ctx, bool on_host, size_t nbytes,
                         void **out)
@@ -28,36 +52,31 @@ static symm_status take(struct symm_scope *s, struct symm_context *ctx, bool on_
         block->ptr = (void *)(uintptr_t)device;
     }
     *out = block->ptr;
-    pthread_mutex_lock(&ctx->owned_lock);
-    block->next = ctx->plain_blocks;
-    ctx->plain_blocks = block;
-    pthread_mutex_unlock(&ctx->owned_lock);
+    list(ctx, block);
     block = NULL;
 out:
     free(block);
     return st;
 }
 
+/* If the driver refuses, as in a capture, the context still owns the block. */
 static void give_back(struct symm_context *ctx, bool on_host, const void *ptr)
 {
-    struct symm_plain_block *block = NULL;
+    struct symm_plain_block *block;
     struct symm_scope s = {.drv = NULL};
+    CUresult cu;
 
     if (!ctx || !ptr || symm__scope_begin_in(&s, ctx) != SYMM_OK)
         return;
-    pthread_mutex_lock(&ctx->owned_lock);
-    for (struct symm_plain_block **at = &ctx->plain_blocks; *at; at = &(*at)->next)
-        if ((*at)->ptr == ptr && (*at)->on_host == on_host) {
-            block = *at;
-            *at = block->next;
-            break;
-        }
-    pthread_mutex_unlock(&ctx->owned_lock);
-    if (block && on_host)
-        s.drv->cuMemFreeHost(block->ptr);
-    else if (block)
-        s.drv->cuMemFree((CUdeviceptr)(uintptr_t)block->ptr);
-    free(block);
+    block = unlist(ctx, on_host, ptr);
+    if (block) {
+        cu = on_host ? s.drv->cuMemFreeHost(block->ptr)
+                     : s.drv->cuMemFree((CUdeviceptr)(uintptr_t)block->ptr);
+        if (cu == CUDA_SUCCESS)
+            free(block);
+        else
+            list(ctx, block);
+    }
     symm__scope_end(&s, SYMM_OK, __func__);
 }
 

@@ -109,9 +109,10 @@ struct symm_group {
     struct symm_group *next;
     struct symm_host_comm *comm;
     int rank, nranks;
-    struct symm_domains *domains; /* NULL: all ranks are in one domain */
-    struct symm_rank_set members; /* of this domain */
-    symm_view view;               /* as symm_group_view() returns it */
+    struct symm_domains *domains;       /* NULL: all ranks are in one domain */
+    _Atomic(struct symm_group *) inner; /* see symm__domains_inner(); NULL: there is none */
+    struct symm_rank_set members;       /* of this domain */
+    symm_view view;                     /* as symm_group_view() returns it */
     struct symm_multicast *mc;
     const char *multicast_off;     /* NULL: on */
     struct symm_areas small, full; /* full: none until a call wants them (areas.h) */

@@ -151,14 +151,18 @@ symm_status symm__domains_inner(struct symm_group *of, const char *what, symm_st
                                 struct symm_group **out)
 {
     int members[SYMM_MAX_RANKS], rank = 0;
+    symm_status st;
 
     for (int i = 0; i < of->domains->nlocal; i++) {
         members[i] = i;
         if (of->domains->local[i] == of->rank)
             rank = i;
     }
-    return symm__group_create_at(of, rank, of->domains->nlocal, members, SYMM_CREATE_INNER, what,
-                                 mine, out);
+    TRY(symm__group_create_at(of, rank, of->domains->nlocal, members, SYMM_CREATE_INNER, what, mine,
+                              out));
+    atomic_store(&of->inner, *out);
+out:
+    return st;
 }
 
 static symm_status create_spanning(struct symm_group *of, int nranks, const int *ranks, int rank,

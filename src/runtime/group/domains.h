@@ -39,8 +39,9 @@ symm_status symm__domains_create(struct symm_group *of, int nranks, const int *r
                                  const char *what, symm_status mine, struct symm_group **out);
 
 /*
- * An ordinary group of the ranks of this rank's domain, which serves `of`: both end together. Of
- * each domain by itself. Collective over those ranks. As symm__group_create().
+ * An ordinary group of the ranks of this rank's domain, which serves `of`: both end together. Also
+ * sets of->inner, until the caller releases it. Each domain does so by itself. Collective over
+ * those ranks. As symm__group_create().
  */
 symm_status symm__domains_inner(struct symm_group *of, const char *what, symm_status mine,
                                 struct symm_group **out);

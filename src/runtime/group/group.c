@@ -45,11 +45,20 @@ static void comm_ended(void *user)
 }
 
 /* An end at the same time either sees `released`, or is seen here. */
-void symm__group_hold_no_more(struct symm_group *group)
+static void hold_no_more(struct symm_group *group)
 {
     atomic_store(&group->released, true);
     if (group->line && atomic_load(&group->ended))
         symm__abort_line_abort(group->line);
+}
+
+void symm__group_hold_no_more(struct symm_group *group)
+{
+    struct symm_group *inner = atomic_load(&group->inner);
+
+    hold_no_more(group);
+    if (inner)
+        hold_no_more(inner);
 }
 
 bool symm__group_ended_unnoticed(struct symm_group *group)

@@ -41,8 +41,8 @@ void symm__group_list(struct symm_group *group);
 symm_status symm__group_quiesce(struct symm_group *group);
 
 /*
- * For symm_config.hold: from now on, also now, kernels of this rank stop to wait when the group has
- * ended. Local; any thread.
+ * For symm_config.hold: from now on, also now, kernels of this rank in the group and in its inner
+ * group stop to wait when the group has ended. Local; any thread.
  */
 void symm__group_hold_no_more(struct symm_group *group);
 

@@ -107,6 +107,75 @@ TEST_LOOP(ends, a_death_in_mid_call_is_known_in_time, 0, RANKS *ALGOS)
     kill_one(algos[_i % ALGOS], _i / ALGOS, 1500, true);
 }
 
+/* ---- Held kernels ---- */
+
+enum { ABSENT = 1, HOLD_MS = 300, SOON_MS = 2000 };
+
+struct holding {
+    struct hosts hosts;
+    bool aborts; /* else it destroys the context */
+};
+
+/* Whether the stream's work is over within a time. */
+static bool ends_within(symm_event done, int ms)
+{
+    int is_done = 0;
+
+    for (int64_t until = now_ms() + ms; now_ms() < until && !is_done;) {
+        symm_event_query(done, &is_done);
+        pause_ms(1);
+    }
+    return is_done;
+}
+
+/* The kernel of the inner group waits for a rank of the domain, which ends the group instead. */
+static void hold(struct rank *self, void *arg)
+{
+    const struct holding *holding = arg;
+    symm_config config = hosts_config(self, &holding->hosts);
+    symm_event done = NULL;
+    struct bench b = {0};
+
+    config.hold = 1;
+    RANK_TRY(self, symm_context_create(&config, &b.ctx));
+    b.world = symm_context_world(b.ctx);
+    RANK_TRY(self, symm_stream_create(b.ctx, &b.s));
+    RANK_TRY(self, symm_event_create(b.ctx, &done));
+    RANK_TRY(self, symm_device_alloc(b.ctx, COUNT * sizeof(float), (void **)&b.x));
+    RANK_TRY(self, all_reduce(&b));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    if (self->rank == ABSENT) {
+        pause_ms(HOLD_MS);
+        symm_abort(b.world, "enough");
+    }
+    if (self->rank != 0)
+        goto out;
+    RANK_TRY(self, symm_all_reduce(b.world, b.x, b.x, COUNT, SYMM_FLOAT32, SYMM_MAX, NULL, b.s));
+    RANK_TRY(self, symm_event_record(done, b.s));
+    for (int64_t until = now_ms() + SOON_MS; symm_check(b.world) == SYMM_OK && now_ms() < until;)
+        pause_ms(1);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "enough", symm_check(b.world));
+    CHECK_RANK(self, !ends_within(done, HOLD_MS));
+    if (holding->aborts) {
+        symm_abort(b.world, "enough");
+        CHECK_RANK(self, ends_within(done, SOON_MS));
+    }
+out:
+    symm_event_destroy(done);
+    bench_close(&b);
+}
+
+TEST_LOOP(ends, held_kernels_of_the_inner_group_end_with_an_abort_or_the_context, 0, 2)
+{
+    struct holding holding = {{HOSTS, {SIZE, SIZE}, false, ""}, _i == 0};
+
+    standin_use();
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_SPAN_ALGO", "hierarchical", 1);
+    hosts_address(&holding.hosts);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, hold, &holding, 60);
+}
+
 /* NCCL's abort may wait for ranks that are gone: its communicator is given up. */
 /* The library's delays make the first call long. */
 TEST_LOOP(ends, a_death_while_communicators_are_made_is_known_in_time, 0, 6)

@@ -158,6 +158,22 @@ out:
     symm_host_free(b->ctx, host);
 }
 
+/* The leak count sees blocks that the context has lost. */
+BENCH_TEST(events, memory_that_a_capture_keeps_is_freed_with_the_context, 1)
+{
+    symm_graph graph = NULL;
+    void *device = NULL, *host = NULL;
+
+    RANK_TRY(self, symm_device_alloc(b->ctx, 4096, &device));
+    RANK_TRY(self, symm_host_alloc(b->ctx, 4096, &host));
+    RANK_TRY(self, symm_graph_begin(b->s));
+    symm_device_free(b->ctx, device);
+    symm_host_free(b->ctx, host);
+    RANK_EXPECT(self, SYMM_ERROR_STATE, symm_graph_end(b->s, &graph));
+    CHECK_RANK(self, !graph);
+out:;
+}
+
 BENCH_TEST(events, refusals_of_the_driver_are_told, 1)
 {
     static const char *const calls[] = {"cuMemHostAlloc",      "cuStreamWaitEvent",
