@@ -6,8 +6,11 @@
  * memory, and any host memory if GPUs share the host's page tables (HMM, ATS). The driver is asked
  * once for each allocation. Some algorithms access `in` or `out` of other ranks. If that buffer is
  * symmetric memory with the same offset on all ranks, aligned to 16 bytes, they use it in place;
- * else the same kernel goes through the group's staging area. The ranks agree on this in the
- * kernel. docs/collectives.md lists which buffers each algorithm accesses.
+ * else the same kernel goes through the group's staging area. In place they also need: a count of
+ * whole 16 bytes, except for an all-reduce; for one_shot and multimem_one_shot of an all-reduce an
+ * `out` that is not `in` and is aligned to 16 bytes; for algorithms of the switch, memory that is
+ * bound to the multicast object. The ranks agree on this in the kernel. docs/collectives.md lists
+ * which buffers each algorithm accesses.
  *
  * Every algorithm gives the same result, except for the rounding of sums made in the switch. AUTO
  * takes the fastest algorithm by SYMM_TUNING_FILE, which `symm-bench tune` writes, else by a model.
@@ -74,7 +77,8 @@ typedef struct symm_options {
      * Multiplies this rank's elements by *scale before a reduction, 16-bit types in fp32, and
      * rounds the products to dtype. *scale is one element of dtype, in host memory, which is read
      * at once, or with SYMM_SCALE_ON_DEVICE in device memory. Ranks may have different numbers and
-     * places, but all ranks have a number, or none (NULL). Floating types only; AUTO and lamport.
+     * places, but all ranks have a number, or none (NULL). If count is 0, it is not read. Floating
+     * types only; AUTO and lamport.
      */
     const void *scale;
 } symm_options; /* NULL: all zero */
@@ -104,14 +108,16 @@ typedef struct symm_options {
  * Errors: ERROR_ARGUMENT     NULL with count > 0, overlap, alignment, a count that overflows,
  *                            symmetric memory that is not this rank's or too short, memory that
  *                            the device cannot access, an unknown enum or flag, reserved words that
- *                            are not 0
+ *                            are not 0, SYMM_SCALE_ON_DEVICE without a scale, or with one that is
+ *                            not aligned to its type or that the device cannot access
  *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here: see
  *                            symm_all_reduce_unavailable(); or SYMM_DETERMINISTIC with an algorithm
  *                            of the switch; or a scale with an algorithm or a dtype that has none
  *         ERROR_MISMATCH     ranks called different things: at once with SYMM_CHECK=1, else sticky
  *                            and later. Low latency algorithms compare count and grid by a hash
  *                            modulo 509: docs/collectives.md, "Calls that differ"
- *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ *         ERROR_SYSTEM       a call of NCCL failed, between domains; the group has ended
+ *         ERROR_DRIVER, ERROR_MEMORY, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  * Source: one-shot and two-shot are the direct forms of reduce and of reduce-scatter + all-gather
  *         (Rabenseifner).
  */
@@ -232,7 +238,7 @@ SYMM_API symm_status symm_all_reduce_rms_norm(symm_group *group, const symm_rms_
 
 /*
  * Returns why this algorithm cannot run here with these elements; NULL: it can. The same on all
- * ranks. Scope: Local.
+ * ranks. In a group of several domains it does not tell whether NCCL is there. Scope: Local.
  */
 SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype, symm_redop op);

@@ -14,11 +14,12 @@
  * visible to the block's other threads after it. "One thread": any thread, but one at a time for
  * each (pad, channel, rank). "Any thread": any thread, at any time.
  *
- * Abort. After an abort every wait returns at once and this rank sends no more signals. The kernel
- * runs to its end with garbage as results, symm_check() returns the error, and no peer accepts the
- * results. No function traps, prints or ends the kernel. A kernel that *writes into other ranks'
- * memory* after a wait must call symm_dev_aborted() first and skip the writes if it returns true,
- * because the owner may still use that memory.
+ * Abort. A rank notices an abort in a wait that has polled about a thousand times. From then on
+ * every wait returns at once and this rank sends no more signals; "after an abort" below means
+ * that. The kernel runs to its end with garbage as results, symm_check() returns the error, and no
+ * peer accepts the results. No function traps, prints or ends the kernel. A kernel that *writes
+ * into other ranks' memory* after a wait must call symm_dev_aborted() first and skip the writes if
+ * it returns true, because the owner may still use that memory.
  *
  * Timeout. Kernels read no clock. A wait that makes no progress for long writes a record of the
  * awaited rank. The host reads the record, reports slow ranks, and ends the group after the
@@ -146,7 +147,8 @@ SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pa
  * Barrier of all blocks of this rank's grid, which must be resident together (symm_launch() ensures
  * it). Whole block. Orders all earlier accesses of these blocks before all later ones, at device
  * scope. Uses the channel's counters of this rank with itself, which must not be used otherwise.
- * Costs an atomic and a few round trips to L2. After an abort it returns at once.
+ * Costs an atomic and a few round trips to L2. If the group has multicast, it also orders unicast
+ * and multicast accesses, by two fences of about a microsecond. After an abort it returns at once.
  */
 SYMM_DEV void symm_dev_grid_sync(const symm_view &v, symm_signal_pad *pad, int channel);
 
@@ -316,9 +318,9 @@ SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_
 
 /*
  * Waits for the packet with this flag from rank `from` in this rank's `slot`, and returns its data.
- * Any thread; several may wait for the same packet. Orders only the packet itself. After an abort,
- * or with flag 0, it returns zeros at once. If the data is sent on, use symm_dev_recv16_all, which
- * reports this case.
+ * Any thread; several may wait for the same packet. Orders only the packet itself. After an abort
+ * it returns the packet if it has come, else zeros, at once; with flag 0 zeros. If the data is sent
+ * on, use symm_dev_recv16_all, which reports this case.
  */
 SYMM_DEV symm_bits12 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
                                      int from);

@@ -37,8 +37,8 @@ typedef enum symm_dlpack_mode {
  *
  * LEND makes a view of any memory: of a whole allocation or a part of it, of another rank's copy
  * (symm_peer()), of plain device memory. Symmetric memory must lie in one live allocation; other
- * memory is not checked. Any number of views may exist, also of given memory. A view keeps nothing
- * alive.
+ * memory must be memory that the device can access. Any number of views may exist, also of given
+ * memory. A view keeps nothing alive.
  *
  * GIVE makes the managed tensor the owner of this group's allocation that begins at tensor->data.
  * The tensor need not cover all of it. symm_free() refuses it from then on. It stays symmetric:

@@ -61,10 +61,11 @@ typedef enum symm_strategy {
 /*
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
  * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. Of
- * cuBLASLt's first 8 algorithms the fastest is taken, by trials in symm_matmul_create(). Algorithms
- * with other bits than the first one do not count. If symm's kernels have its bits and are faster,
- * they compute, and AUTO of an all-gather product counts with measured times where all strategies
- * have the same bits. SYMM_MATMUL_TRIALS=0 takes the first one, and AUTO counts with estimates.
+ * cuBLASLt's first 8 algorithms the fastest is taken, by trials in symm_matmul_create(), if the
+ * product has at most 1e11 multiply-adds; else the first one. Algorithms with other bits than the
+ * first one do not count. If symm's kernels have its bits and are faster, they compute. AUTO of an
+ * all-gather product counts with measured times where all strategies have the same bits, up to 2e12
+ * multiply-adds. SYMM_MATMUL_TRIALS=0 takes the first one, and AUTO counts with estimates.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
@@ -173,28 +174,32 @@ typedef struct symm_matmul symm_matmul;
  *         columns, aligned to 16 bytes, are fastest.
  * Units:  strides are in elements.
  * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
- *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
- *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, m rounded up
- *         to a multiple of nranks, rows to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE:
- *         also a rank's rows of d, unless a collective makes the sums. A FUSED one without c, bias
- *         and activation on two ranks: 2 nranks times the partial sums; with few rows: 4 nranks
- *         times the partial sums. If the switch adds beside the product: the partial sums, and all
- *         rows of d. Where a collective makes sums, in either kind, the group also gets full
- *         staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns.
+ *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, m rounded up to a
+ *         multiple of nranks, rows to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements
+ *         for each d, m rounded up to a multiple of nranks, rows to 8 elements); FUSED on two
+ *         ranks: twice that. ALL_REDUCE: also a rank's rows of d, unless a collective makes the
+ *         sums. A FUSED one without c, bias and activation on two ranks: 2 nranks times the partial
+ *         sums; with few rows: 4 nranks times the partial sums. If the switch adds beside the
+ *         product: the partial sums, and all rows of d. Where a collective makes sums, and for an
+ *         UNFUSED ALL_GATHER_MATMUL, the group also gets full staging areas if they are faster.
+ *         ALL_SCATTER: a rank's columns of d; FUSED: all columns.
  *         A product that uses cuBLASLt has up to 32 MiB of device memory, after an all-gather up to
  *         the size of A more, and a traced one 4 MiB. When it is destroyed, the next such product
  *         reuses this memory.
- *         Trials need memory of the size of A, B and D during symm_matmul_create(); without it
- *         cuBLASLt's first algorithm is used.
+ *         Trials need memory of the size of A, B and D, and 32 MiB, during symm_matmul_create();
+ *         without it cuBLASLt's first algorithm is used.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            STREAM_K with SAME_BITS, reserved words that are not 0, NULL, a number
  *                            of rows that is not this rank's part of m, a tensor past nb, data that
- *                            symm_matmul_run would refuse
+ *                            symm_matmul_run would refuse, MATMUL with a strategy, gathered_a of
+ *                            another kind than ALL_GATHER_MATMUL, partial of a kind without sums,
+ *                            SAME_BITS with ANY_ORDER
  *         ERROR_UNSUPPORTED  an extent, or l times the rows that a rank sends, above 2^31 - 1024;
  *                            2^31 or more tiles; a PIPELINED ALL_SCATTER
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
- *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
+ *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM (descriptor limit), ERROR_PEER, ERROR_TIMEOUT,
+ *         ERROR_STATE (capturing)
  */
 SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc,
                                         symm_matmul **out);

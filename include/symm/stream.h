@@ -3,8 +3,9 @@
  * driver. Programs with cudart may use its functions instead: the handles are the same.
  *
  * All functions are Local. Errors: ERROR_DRIVER with the driver's error if a driver call fails,
- * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and if a capture
- * forbids the call. The destroy functions accept NULL.
+ * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_MEMORY without host or device memory,
+ * ERROR_STATE in a child of fork() and if a capture forbids the call. The destroy functions accept
+ * NULL.
  *
  * Destroy streams, events and graphs before their context. Otherwise they stay until the device's
  * primary context ends: with the last context of symm on that device, or later if cudart or other
@@ -108,7 +109,8 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
  * While a thread records, the driver forbids it symm_device_alloc(), symm_host_alloc(), their free
  * functions, symm_event_query(), symm_kernel_load() and symm_kernel_unload(), and all threads
  * questions about an event that was recorded in the capture. Such a call returns ERROR_STATE and
- * makes the capture invalid, so make it before. symm_stream_synchronize(), symm_synchronize() and
+ * makes the capture invalid, so make it before. A free function then leaves the memory to the
+ * context, which frees it at its end. symm_stream_synchronize(), symm_synchronize() and
  * the Collective calls return ERROR_STATE, too, but the capture continues.
  *
  * Errors: ERROR_STATE  begin: the stream is already being captured, by symm or by other code; that

@@ -21,10 +21,12 @@
  *                   Never inside a stream capture.
  *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be
  *                   captured into a graph. If ranks wait for each other in it, all of them must
- *                   call it in the same order. One exception, outside of captures: a group's first
- *                   large collective (symm_group_reserve()). Another one: with SYMM_CHECK=1, the
- *                   emulated driver's default, ranks compare such calls by a vote before they are
- *                   enqueued, so calls on several groups need the same order on all ranks.
+ *                   call it in the same order. Exceptions, outside of captures: a group's first
+ *                   large collective votes and allocates (symm_group_reserve()). With SYMM_CHECK=1,
+ *                   the emulated driver's default, ranks compare such calls by a vote before they
+ *                   are enqueued, so calls on several groups need the same order on all ranks. In a
+ *                   group of several domains, the first call waits for all ranks, and each call
+ *                   until NCCL has enqueued it, for 60 s at most.
  *
  * Rules that hold everywhere
  *   - Zero is the default of every field of every input struct. Outputs come last and are untouched
@@ -33,10 +35,14 @@
  *     ended groups.
  *   - symm never exits, aborts, traps or prints. symm_error_text() has the text of this thread's
  *     last failure.
- *   - Once a rank of a group has died, aborted or stalled, any call on the group may return
- *     ERROR_PEER or ERROR_TIMEOUT. These two are sticky: afterwards only symm_check(), the getters
- *     and the destroy functions are useful. To continue, the survivors create a new context with an
- *     explicit rank, nranks and session.
+ *   - Once a rank of a group has died, aborted or stalled, or ranks called different things on
+ *     their devices, any call on the group may return the group's sticky status: ERROR_PEER,
+ *     ERROR_TIMEOUT or ERROR_MISMATCH; ERROR_MEMORY or ERROR_SYSTEM if a rank ran out of memory or
+ *     descriptors during a vote. Afterwards only symm_check(), the getters and the destroy
+ *     functions are useful. To continue, the survivors create a new context with an explicit rank,
+ *     nranks and session.
+ *   - Where ERROR_DRIVER is listed, a driver without memory gives ERROR_MEMORY, and a driver call
+ *     that a capture forbids gives ERROR_STATE.
  *   - A death ends only the groups that contain the rank. The death of rank 0 ends all groups of
  *     the job, because its process carries the messages between ranks.
  *   - In a child of fork() every call returns ERROR_STATE.
@@ -78,8 +84,9 @@ typedef struct symm_image symm_image; /* compiled kernels; made by symm_add_kern
 typedef struct symm_config {
     int rank, nranks;
     const char *session; /* names the rendezvous: the same text on all ranks of one job */
-    const char *device;  /* "0", a UUID or a bus id; NULL: the current one, else the local rank's */
-    const char *driver;  /* "cuda" or "emulated"; NULL: SYMM_DRIVER, else "cuda" */
+    /* "0", a UUID or a bus id. NULL: SYMM_DEVICE, else the current one, else the local rank's. */
+    const char *device;
+    const char *driver; /* "cuda" or "emulated"; NULL: SYMM_DRIVER, else "cuda" */
     int timeout_ms; /* of a Collective call and of a stalled wait; 0: SYMM_TIMEOUT_MS; -1: never */
     /*
      * Your own bootstrap: gathers nbytes from every rank into all, rank by rank; returns 0 on
@@ -163,7 +170,8 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  * Scope:  Collective while the world is healthy; after a failure Local and bounded. NULL is fine.
  * Memory: waits for the work enqueued through symm; other work that uses the memory must be done.
  * Errors: ERROR_DRIVER  a clean-up call failed; everything else was done
- *         ERROR_PEER, ERROR_TIMEOUT  other ranks did not reach it; this rank has released all
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH, or another sticky status: the ranks did not do
+ *                       it together; this rank has released all
  *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was done
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
@@ -206,23 +214,25 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  * same ranks is cheap. Use one group per stream to communicate on several streams at the same time.
  *
  * Scope:  Collective over the members only; other ranks do not take part.
- * Errors: ERROR_ARGUMENT  a rank outside of `of`, a rank twice, or this rank not in the list: on
- *                         this rank alone; the others wait for a correct call. out is NULL: on all
- *                         members
+ * Errors: ERROR_ARGUMENT  ranks is NULL, nranks is not 1 to that of `of`, a rank outside of `of`,
+ *                         a rank twice, or this rank not in the list: on this rank alone; the
+ *                         others wait for a correct call. out is NULL: on all members
  *         ERROR_MISMATCH  the members gave the same ranks in different orders
  *         ERROR_TIMEOUT   a member did not reach it, or gave other ranks. `of` stays alive, and the
  *                         members may try again
- *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_STATE (capturing)
+ *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM (descriptor limit), ERROR_PEER, ERROR_STATE
+ *         (capturing)
  */
 SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks,
                                        symm_group **out);
 
 /*
  * For a group of several domains, makes its communicators and its staging memory. Else the group's
- * first call outside of captures makes them. staging_nbytes is not used.
+ * first call outside of captures makes them. staging_nbytes has no effect, but is checked.
  *
- * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and
- * an eighth of that each for packets and for slots of lamport. Until then a group has 2 MiB, enough
+ * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), an
+ * eighth of that for packets, and as much for slots of lamport, but at most 4 MiB for each rank.
+ * Until then a group has 2 MiB, with more than 8 ranks some 0.2 MiB for each further one, enough
  * for collectives of 64 KiB. The first collective that is slower without full areas makes them,
  * too: outside of captures it blocks the host until all ranks have made the same call. Reserve
  * before a capture, or where no call may block.
@@ -230,9 +240,10 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
  * Scope:  Collective. Does nothing if the group has one rank, or full areas that are large enough.
  *         Smaller ones are freed with the group, since graphs may use them.
  * Memory: of the group; symm_usage.internal counts it.
- * Errors: ERROR_ARGUMENT  staging_nbytes does not fit the window
- *         ERROR_MEMORY    on any rank; the group keeps the areas that it has
- *         ERROR_DRIVER    also if the group has multicast, and the new areas could not be bound
+ * Errors: ERROR_ARGUMENT     staging_nbytes does not fit the window
+ *         ERROR_UNSUPPORTED  several domains, and a rank has no NCCL
+ *         ERROR_MEMORY       on any rank; the group keeps the areas that it has
+ *         ERROR_DRIVER       also if the group has multicast, and the new areas could not be bound
  *         ERROR_SYSTEM, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes);
@@ -240,8 +251,8 @@ SYMM_API symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes
 /*
  * Destroys the group and frees its memory. Waits for the stream of the group's last call.
  *
- * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group:
- *         ERROR_ARGUMENT.
+ * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group and the
+ *         domain's group: ERROR_ARGUMENT.
  * Errors: as symm_context_destroy
  */
 SYMM_API symm_status symm_group_destroy(symm_group *group);
@@ -253,7 +264,7 @@ SYMM_API symm_status symm_group_destroy(symm_group *group);
  * rank later, the group ends for it with ERROR_PEER: a Collective call at once, a wait on the
  * device after the timeout. Ranks that have all left may create a group again.
  *
- * Scope:  Local. NULL is fine. The world group: ERROR_ARGUMENT.
+ * Scope:  Local. NULL is fine. The world group and the domain's group: ERROR_ARGUMENT.
  * Memory: a multicast object stays until the context is destroyed.
  * Errors: as symm_group_destroy
  */
@@ -294,13 +305,15 @@ SYMM_API int symm_world_rank(const symm_group *group, int rank);
  * of the hosts.
  *
  * Scope:  Collective. Any nbytes, the same on all ranks. mine and all may be NULL when nbytes is 0.
- * Errors: ERROR_ARGUMENT, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ * Errors: ERROR_ARGUMENT, ERROR_MEMORY, ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT,
+ *         ERROR_STATE
  */
 SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all);
 
 /*
- * Returns OK, or the group's sticky error if this rank has received it. Scope: Local; one load of
- * host memory; any thread.
+ * Returns OK, or the group's sticky error if this rank has received it. ERROR_ARGUMENT for NULL.
+ * Scope: Local; a few loads of host memory; any thread. If a kernel has seen that ranks called
+ * different things, it waits until the group has ended, for some 5 s at most.
  */
 SYMM_API symm_status symm_check(symm_group *group);
 
@@ -310,10 +323,15 @@ SYMM_API symm_status symm_check(symm_group *group);
  * on the stream are right.
  *
  * Scope:  Local; one round trip on a socket, some ten microseconds. If a peer is dead, this
- *         returns, too, because the waits of kernels end with the group.
- * Errors: ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause
- *         ERROR_DRIVER  the stream has failed
- *         ERROR_STATE   the stream is capturing
+ *         returns, too, because the waits of kernels end with the group. With symm_config.hold they
+ *         do not: then another thread must call symm_abort().
+ * Errors: ERROR_ARGUMENT  group is NULL
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause. If only
+ *                         the answer of rank 0 is late, ERROR_TIMEOUT is not sticky
+ *         ERROR_DRIVER    the stream has failed. If the device has, the group ends with ERROR_PEER
+ *                         on the other ranks
+ *         ERROR_STATE     the stream is capturing
+ *         ERROR_MEMORY, ERROR_SYSTEM  the question could not be sent
  */
 SYMM_API symm_status symm_synchronize(symm_group *group, symm_stream stream);
 
@@ -381,7 +399,9 @@ SYMM_API symm_status symm_free(symm_group *group, void *ptr);
  * Returns segments of device memory without allocations to the device. Enqueued work must be done.
  *
  * Scope:  Collective.
- * Errors: ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ * Errors: ERROR_MEMORY (of rank 0's host), ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT,
+ *         ERROR_STATE. If the driver does not release a segment, symm_context_destroy() returns
+ *         that error.
  */
 SYMM_API symm_status symm_trim(symm_group *group);
 
@@ -400,12 +420,14 @@ SYMM_API symm_status symm_trim(symm_group *group);
  * Memory: symm_free(group, *out) unmaps it on this rank, which may wait for the device; other ranks
  *         keep their mappings until they free it. The allocation lives until its owner and all
  *         ranks have released it. symm_usage.registered counts nbytes.
- * Errors: ERROR_ARGUMENT     theirs or out is NULL, or nbytes is 0. theirs is memory of the host,
- *                            of another device or of symm. The allocation has less than nbytes
- *                            left, or does not fit the window
- *         ERROR_UNSUPPORTED  the memory is not from cuMemCreate(), as that of cudaMalloc(): the
- *                            driver maps it only at an address of its own choice. The handle type
- *                            is missing. The size is no multiple of the granularity
+ * Errors: ERROR_ARGUMENT     theirs or out is NULL, or nbytes is 0. theirs is unknown to the
+ *                            driver, as memory of malloc(), or is memory of another device or of
+ *                            symm. The allocation has less than nbytes left, or does not fit the
+ *                            window
+ *         ERROR_UNSUPPORTED  the memory is not from cuMemCreate(), as that of cudaMalloc() or
+ *                            pinned host memory: the driver maps it only at an address of its own
+ *                            choice. Its location is not a device. The handle type is missing. The
+ *                            size is no multiple of the granularity
  *         ERROR_MISMATCH     nbytes, the offset or the size of the allocation differ
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
@@ -452,7 +474,8 @@ SYMM_API void *symm_peer(const symm_group *group, const void *local, int rank);
 /*
  * The multicast address of the object at `local`, which stands for the copies of all ranks. Only
  * for multimem instructions.
- * Scope: Local. Returns NULL, with a text, if multicast is off.
+ * Scope: Local. Returns NULL, with a text, if multicast is off, if local is not symmetric memory of
+ * the group, or if its segment could not be bound.
  */
 SYMM_API void *symm_multicast(const symm_group *group, const void *local);
 
@@ -464,7 +487,7 @@ typedef struct symm_usage {
     uint64_t allocated;  /* live allocations, rounded up to their alignment, with internal ones */
     uint64_t requested;  /* live allocations as requested */
     uint64_t pending;    /* freed on this rank, not yet on all */
-    uint64_t internal;   /* of allocated: signal pads and staging areas of groups */
+    uint64_t internal;   /* of allocated: signal pads, areas of groups, workspaces of products */
     uint64_t registered; /* memory of symm_register(), in none of the counts above but window */
     uint64_t reserved[8];
 } symm_usage;
@@ -528,7 +551,7 @@ SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int chan
  * Barrier of the ranks' streams, also of several domains. Later work on this stream runs after all
  * work that every rank enqueued before its barrier, and sees the data it wrote. Scope:
  * Stream-ordered, all ranks.
- * Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1)
+ * Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1). On several domains as symm_all_reduce()
  */
 SYMM_API symm_status symm_barrier(symm_group *group, symm_stream stream);
 
@@ -552,17 +575,20 @@ SYMM_API symm_status symm_group_view(symm_group *group, symm_view *out);
  * Loads the kernel `name` of an image eagerly. Load all kernels before ranks wait for each other in
  * kernels.
  * Scope:  Local. The kernel belongs to the context.
- * Errors: ERROR_ARGUMENT (no kernel of that name), ERROR_UNSUPPORTED (no code for this device),
- *         ERROR_DRIVER
+ * Errors: ERROR_ARGUMENT (a NULL, no kernel of that name), ERROR_UNSUPPORTED (no code for this
+ *         driver or device), ERROR_VERSION (the image has another interface), ERROR_MEMORY,
+ *         ERROR_DRIVER, ERROR_STATE (this thread is capturing)
  */
 SYMM_API symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
                                       symm_kernel **out);
 
 /*
- * Computes how many blocks of the kernel can be resident together on every rank of the group.
+ * Computes how many blocks of the kernel can be resident together on every rank of the group; 0 if
+ * none can.
  * Scope:  Collective, so that all ranks get the same number.
- * Errors: ERROR_ARGUMENT (threads is 0 or too many for the kernel), ERROR_DRIVER, ERROR_MISMATCH,
- *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ * Errors: ERROR_ARGUMENT (a NULL, threads is 0 or too many for the kernel, too much shared memory,
+ *         a kernel of another context), ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT,
+ *         ERROR_STATE
  */
 SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel,
                                             uint32_t threads, uint32_t smem_nbytes, uint32_t *out);
@@ -576,8 +602,11 @@ SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kern
  * only the ABI of a view of this group at the beginning of the struct.
  *
  * Scope:  Stream-ordered.
- * Errors: ERROR_ARGUMENT  a grid that cannot be resident, a wrong size of the argument, a view of
- *                         zeros, reserved words that are not 0
+ * Errors: ERROR_ARGUMENT  a NULL, a kernel of another context, a grid that cannot be resident,
+ *                         blocks that are no multiple of cluster, more threads or shared memory
+ *                         than the kernel can have, unknown flags, a wrong size of the argument (if
+ *                         that is unknown: more than 4092 bytes), a view of zeros, reserved words
+ *                         that are not 0
  *         ERROR_VERSION   a view of another ABI
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
