@@ -48,10 +48,11 @@ typedef enum symm_dlpack_mode {
  * Scope:  Local; any thread at any time.
  * Shapes: 0 <= ndim <= SYMM_MAX_DIMS; ndim 0 is one element. An extent of 0 makes an empty tensor,
  *         whose data may be NULL when it is lent. Any stride, negative and 0 too.
- * Memory: *out lives until one reader calls its deleter, once. The deleter never waits and may run
- *         in any thread at any time. After the group or the context was destroyed, which frees the
- *         memory, and in a child of fork(), it frees the managed tensor alone. The library stays
- *         loaded for it. No enqueued work of this rank may use memory whose deleter runs.
+ * Memory: *out lives until one reader calls its deleter, once. The deleter may run in any thread at
+ *         any time. It never waits, except that unmapping registered memory may wait for the
+ *         device. After the group or the context was destroyed, which frees the memory, and in a
+ *         child of fork(), it frees the managed tensor alone. The library stays loaded for it. No
+ *         enqueued work of this rank may use memory whose deleter runs.
  * Errors: ERROR_ARGUMENT  a NULL, an invalid dtype, ndim, extent or mode, a tensor that does not
  *                         lie in one allocation; GIVE: not the start of an allocation of this
  *                         group, or given before

@@ -172,7 +172,7 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
         *value = (int)atomic_load(&function->shared_nbytes);
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        /* Without a limit of its own: a plausible number. Registers limit nothing here. */
+        /* Without a limit: a plausible number. Blocks take what their kernel's bounds allow. */
         *value = function->kernel->registers ? (int)function->kernel->registers : 32;
         break;
     default:
