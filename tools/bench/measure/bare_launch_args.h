@@ -7,7 +7,7 @@
 /* As large as those of a collective. */
 typedef struct bare_launch_args {
     symm_view view;
-    uint64_t words[16];
+    uint64_t words[20];
 } bare_launch_args;
 
 #endif
