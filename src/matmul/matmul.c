@@ -12,7 +12,10 @@
 #include "rival.h"
 #include "runtime/api/scope.h"
 #include "runtime/group/capture.h"
+#include "runtime/group/domains.h"
 #include "runtime/group/kernel.h"
+
+enum { NAMED = 2 /* products whose columns and types have room in the text of a call */ };
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -24,12 +27,27 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
                                 symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
+/* Of more products than have room for names: all columns, and the numbers of all types. */
+static void number_columns(char *text, size_t size, const struct symm_problem *p)
+{
+    int at = snprintf(text, size, ", n");
+
+    for (int i = 0; i < p->nb; i++)
+        at += snprintf(text + at, size - (size_t)at, " %d", p->d[i].columns);
+    at += snprintf(text + at, size - (size_t)at, ", types");
+    for (int i = 0; i < p->nb; i++)
+        at += snprintf(text + at, size - (size_t)at, " %u.%u", p->d[i].matrix.dtype,
+                       (unsigned)p->partial[i]);
+}
+
 /* The part of the name that has the columns and types of what ranks send each other. */
 static void name_columns(char *text, size_t size, const struct symm_problem *p)
 {
     int at = 0;
 
-    for (int i = 0; i < p->nb && (size_t)at < size; i++)
+    if (p->nb > NAMED)
+        number_columns(text, size, p);
+    for (int i = 0; i < p->nb && p->nb <= NAMED; i++)
         at += snprintf(text + at, size - (size_t)at, ", n %d of %s in %s", p->d[i].columns,
                        symm_dtype_name((symm_dtype)p->d[i].matrix.dtype),
                        symm_dtype_name(p->partial[i]));
@@ -222,16 +240,18 @@ out:
 /*
  * Lets the products pick their algorithms. Measured times may give a product to symm's kernels: in
  * the place of cuBLASLt, or as AUTO's fused all-gather. They add k in order then, as in the trial,
- * so the bits do not depend on these times. had: cuBLASLt could compute before the plan.
+ * so the bits do not depend on these times. A plan of packs keeps its kernel and its parts of k.
+ * had: cuBLASLt could compute before the plan.
  */
 static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival, bool had)
 {
     const symm_strategy strategy = m->plan.strategy;
+    const bool packs = m->plan.sums == SYMM_SUMS_PACKS;
     bool in_order = had && strategy == SYMM_STRATEGY_FUSED && auto_gathers(&m->problem);
 
     if (m->cublas) {
-        symm__cublas_settle(&m->cublas, rival);
-        in_order = !m->cublas;
+        symm__cublas_settle(&m->cublas, packs ? NULL : rival);
+        in_order = !m->cublas && !packs;
         if (in_order && rival && strategy != SYMM_STRATEGY_PIPELINED)
             m->plan.split = rival_plan(m).split;
     }
@@ -310,6 +330,7 @@ static symm_status read(const struct symm_group *group, const symm_matmul_desc *
 {
     symm_status st;
 
+    TRY(symm__domains_refuse(group));
     TRY(symm__as_if(group, desc ? desc->kind : SYMM_MATMUL, view));
     TRY(symm__problem_read(desc, view->rank, view->nranks, p));
     st = symm__as_if_check(view, p);

@@ -7,7 +7,8 @@ struct symm_matmul_plan symm__rival_plan(const struct symm_matmul *m, const stru
     const struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                               .max_threads = agreed->max_threads,
                                               .wgmma = m->wgmma.usable,
-                                              .split = m->wgmma.splits,
+                                              .split = m->wgmma.splits &&
+                                                       symm__rows_are_gathered(&m->problem),
                                               .shape = m->wgmma.shape};
 
     return symm__matmul_plan(&limits, p, symm__problem_columns(p));

@@ -211,8 +211,7 @@ static struct symm_matmul_plan by_shards(const struct symm_matmul_limits *limits
     return plan;
 }
 
-/* Whether all rows are one matrix before the product begins. */
-static bool is_gathered(const struct symm_problem *p)
+bool symm__rows_are_gathered(const struct symm_problem *p)
 {
     return p->nranks == 1 || (p->l == 1 && symm__rows_are_packed(p->m, p->nranks));
 }
@@ -224,7 +223,7 @@ static struct symm_split choose_split(const struct symm_matmul_limits *limits,
 {
     const struct symm_split split = symm__model_split(limits, p, columns, false);
 
-    if (limits->cublas || !limits->split || !is_gathered(p) ||
+    if (limits->cublas || !limits->split || !symm__rows_are_gathered(p) ||
         symm__model_split_us(limits, p, columns, &split) >=
             symm__model_fused_us(limits, p, columns, plan))
         return (struct symm_split){0, 0};

@@ -64,6 +64,9 @@ struct symm_matmul_plan {
 /* Whether the product's tiles are signalled one by one: all ranks have the same tiles then. */
 bool symm__signals_tiles(const struct symm_matmul_plan *plan);
 
+/* Whether all rows can be one matrix before the product begins. */
+bool symm__rows_are_gathered(const struct symm_problem *p);
+
 /* Elements from one row of a workspace to the next. */
 int64_t symm__matmul_ld(int32_t k);
 

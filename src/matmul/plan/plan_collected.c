@@ -6,7 +6,10 @@
 #include "model.h"
 #include "order.h"
 
-enum { BANDS_SMS_SHARE = 16 /* the part of all SMs for the kernel that sums bands */ };
+enum {
+    BANDS_SMS_SHARE = 16, /* the part of all SMs for the kernel that sums bands */
+    PACK_RANKS = 32       /* at most: a thread of one warp tells each other rank of a run */
+};
 
 /*
  * Whether a product adds the other rank's parts. Their sum is rounded once on any rank, so its bits
@@ -29,7 +32,8 @@ static bool may_have_parts(const struct symm_matmul_limits *limits, const struct
  */
 static bool may_have_packs(const struct symm_matmul_limits *limits, const struct symm_problem *p)
 {
-    return p->kind == SYMM_MATMUL_ALL_REDUCE && limits->only_sums && limits->split;
+    return p->kind == SYMM_MATMUL_ALL_REDUCE && limits->only_sums && limits->split &&
+           p->collect_nranks <= PACK_RANKS;
 }
 
 /*

@@ -172,6 +172,13 @@ MATMUL_TEST(misuse, ranks_that_collect_differently_are_a_mismatch, TRIO)
     DIFFER_FROM(sum, "n 5 of float32 in float32, l", "n 6 of float32 in float32, l", c.nb = 1);
     DIFFER_FROM(sum, "of bfloat16 in bfloat16", "of float32 in float32", c.out = SYMM_BFLOAT16);
     DIFFER_FROM(sum, "in float16", "in float32", c.partial = SYMM_FLOAT16);
+    struct matmul_case four = sum;
+    four.nb = 4;
+    four.n[2] = four.n[3] = 2000000;
+    four.out = SYMM_BFLOAT16;
+    DIFFER_FROM(four, " 2000000 2000001, types", " 2000000 2000000, types", c.n[3]++);
+    DIFFER_FROM(four, " 2000000, types", " 2000000 2000000, types", c.nb = 3);
+    DIFFER_FROM(four, "types 2.", "types 3.", c.out = SYMM_FLOAT16);
     sum.k_differs = true;
     RANK_TRY(self, matmul_bench_change(self, b, &sum));
 out:;

@@ -127,6 +127,7 @@ struct trial {
     int kept;                                   /* allocations left after create; 0: any */
     enum { BY_ANY, BY_SYMM, BY_CUBLASLT } runs; /* who must compute runs of one rank */
     enum { K_ANY, K_IN_ORDER, K_SHARED } k;     /* whether blocks may share the k of a tile */
+    bool packs;                                 /* the plan has packs, and several parts of k */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
@@ -185,6 +186,8 @@ static inline void multiply(struct rank *self, void *arg)
         disguised.cuEventCreate = emulated->cuEventCreate;
     CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
     CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
+    if (t->packs)
+        CHECK_RANK(self, job.m->plan.sums == SYMM_SUMS_PACKS && job.m->plan.split.k_parts > 1);
     if (t->k != K_ANY && self->rank < self->nranks - t->undisguised)
         CHECK_RANK(self, symm__may_share_k(&job.m->problem) == (t->k == K_SHARED));
     products = fake->products;

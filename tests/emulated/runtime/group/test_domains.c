@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <symm/matmul.h>
 #include "exercise.h"
 #include "hosts.h"
 #include "test.h"
@@ -62,6 +63,25 @@ static void look_around(struct rank *self, const struct hosts *hosts, symm_conte
 out:;
 }
 
+/* Of every kind, with shapes that are right for one rank. */
+static void refuse_products(struct rank *self, symm_group *world)
+{
+    symm_matmul_desc desc = {.nb = 1};
+    symm_matmul *product = NULL;
+    const int64_t square[] = {8, 8};
+
+    RANK_TRY(self, symm_tensor_of(NULL, SYMM_BFLOAT16, 2, square, NULL, &desc.a));
+    RANK_TRY(self, symm_tensor_of(NULL, SYMM_BFLOAT16, 2, square, NULL, &desc.b[0]));
+    RANK_TRY(self, symm_tensor_of(NULL, SYMM_BFLOAT16, 2, square, NULL, &desc.d[0]));
+    for (int kind = SYMM_MATMUL; kind <= SYMM_MATMUL_ALL_SCATTER; kind++) {
+        desc.kind = (symm_matmul_kind)kind;
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains",
+                         symm_matmul_create(world, &desc, &product));
+        CHECK_RANK(self, !product);
+    }
+out:;
+}
+
 /* Memory and collectives of the domain's group, and what the world refuses. */
 static void use_memory(struct rank *self, symm_context *ctx, int other)
 {
@@ -75,6 +95,7 @@ static void use_memory(struct rank *self, symm_context *ctx, int other)
                      symm_alloc(world, 4096, &(void *){NULL}));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "SYMM_NCCL_LIBRARY", symm_barrier(world, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_group_view(world, &view));
+    refuse_products(self, world);
     CHECK_RANK(self, symm_peer(world, x, self->rank) == x);
     CHECK_RANK(self, !symm_peer(world, x, other));
     CHECK_RANK(self, symm_multicast_off(world) != NULL && !symm_multicast(world, x));
