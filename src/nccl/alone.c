@@ -44,7 +44,7 @@ static ncclResult_t get_version(int *version)
     return ncclSuccess;
 }
 
-static const char *get_error_string(ncclResult_t result)
+const char *nccl__result_text(ncclResult_t result)
 {
     static const char *const texts[] = {
 #define TEXT(name, number, text) [name] = text,
@@ -358,7 +358,7 @@ void nccl__alone_fill(struct nccl_real *real)
     *real = (struct nccl_real){
         .alone = true,
         .ncclGetVersion = get_version,
-        .ncclGetErrorString = get_error_string,
+        .ncclGetErrorString = nccl__result_text,
         .ncclGetUniqueId = get_unique_id,
         .ncclCommInitRank = comm_init_rank,
         .ncclCommInitRankConfig = comm_init_rank_config,

@@ -10,6 +10,9 @@
  */
 void nccl__alone_fill(struct nccl_real *real);
 
+/* The text of a result. */
+const char *nccl__result_text(ncclResult_t result);
+
 /* The session in which the ranks of such a communicator join. */
 const char *nccl__alone_session(ncclComm_t comm);
 

@@ -39,6 +39,17 @@ ENTRY(ncclResult_t, ncclGroupEnd)(void)
     return taken == ncclSuccess ? result : taken;
 }
 
+/* Ends a group without its calls. */
+ENTRY(ncclResult_t, ncclGroupSimulateEnd)(ncclSimInfo_t *info)
+{
+    const bool exists = nccl__real()->ncclGroupSimulateEnd;
+    const ncclResult_t result = NCCL_REAL(ncclGroupSimulateEnd, (info));
+
+    if (exists && !nccl__inside && nccl__group_depth() > 0 && nccl__group_leave())
+        nccl__queue_drop();
+    return result;
+}
+
 /* ------------------------------------------------------------------------------- communicators */
 
 /* After the real library has begun to make a communicator; `comm` is valid until the group ends. */

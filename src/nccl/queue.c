@@ -88,13 +88,26 @@ static CUresult meet(struct nccl_comm *comm, CUstream main, bool before)
     return result;
 }
 
+/* As meet(), in the communicator's context: a stream may be the NULL stream. */
+static ncclResult_t meet_there(struct nccl_comm *comm, CUstream main, bool before)
+{
+    const struct nccl_binding *b = comm->binding;
+    CUcontext current = NULL;
+
+    b->driver->cuCtxGetCurrent(&current);
+    b->driver->cuCtxSetCurrent(b->context);
+    const CUresult cu = meet(comm, main, before);
+    b->driver->cuCtxSetCurrent(current);
+    return cu == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
 /* The calls of one communicator, whose first one is given. */
 static ncclResult_t run_calls(const struct item *begin)
 {
     struct nccl_comm *comm = begin->call.comm;
     const CUstream main = begin->call.stream;
     nccl__comm_settle(comm); /* its windows may still be mapped */
-    ncclResult_t result = meet(comm, main, true) ? ncclUnhandledCudaError : ncclSuccess;
+    ncclResult_t result = meet_there(comm, main, true);
 
     for (const struct item *i = begin; i && result == ncclSuccess; i = i->next)
         if (i->kind == CALL && i->call.comm == comm) {
@@ -102,9 +115,7 @@ static ncclResult_t run_calls(const struct item *begin)
             call.stream = main;
             result = nccl__take(&call);
         }
-    if (result == ncclSuccess && meet(comm, main, false))
-        result = ncclUnhandledCudaError;
-    return result;
+    return result == ncclSuccess ? meet_there(comm, main, false) : result;
 }
 
 /* The communicator of a call or of a window. */

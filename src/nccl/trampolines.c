@@ -1,7 +1,9 @@
 /*
  * In the library that replaces NCCL's: each function that entries.c does not define jumps to the
- * real one. A function that the real library lacks returns ncclInvalidUsage.
+ * real one. A function that the real library lacks returns ncclInvalidUsage; the text of that is
+ * there without a library, too.
  */
+#include "alone.h"
 #include "real.h"
 
 const char nccl__replaces = 1;
@@ -55,6 +57,8 @@ static void aim(void **to, const char *name)
 /* When the library is loaded: a program may call any of its functions first. */
 __attribute__((constructor)) static void aim_all(void)
 {
+    nccl__to_ncclGetErrorString = nccl__to_pncclGetErrorString =
+        (void *)(uintptr_t)nccl__result_text;
 #define NCCL_NAME(name, version)                                                                   \
     aim(&nccl__to_##name, #name);                                                                  \
     aim(&nccl__to_p##name, "p" #name);

@@ -41,5 +41,10 @@ if LD_PRELOAD=$build/lib/libsymm_nccl.so SYMM_NCCL_LIBRARY=none "$build/bin/emul
     die "libsymm_nccl.so works with SYMM_NCCL_LIBRARY=none"
 fi
 grep -q "needs nccl/libnccl.so.2 in NCCL's place" "$work/out" || die "no reason"
+# Without any, results have a text all the same.
+if LD_PRELOAD=$build/lib/nccl/libnccl.so.2 SYMM_NCCL_LIBRARY=$work/none.so "$build/bin/emulated_test_nccl_results" >"$work/out" 2>&1; then
+    die "nccl/libnccl.so.2 works without a library"
+fi
+grep -q "the call is not allowed here" "$work/out" || die "no text of a result"
 "$(dirname "$0")/../../lint/nccl_names.sh" "$build/lib/nccl/libnccl.so.2" 23203
 echo "# results are right and taken; forwarded calls as without the libraries; all names are there"

@@ -46,6 +46,52 @@ out:
     cu.cuMemFreeHost(all);
 }
 
+/* The calls behind a simulated group run as if there had been none. */
+DEVICE_TEST(dropin, a_simulated_group_runs_nothing, 3)
+{
+    ncclSimInfo_t info = {.size = sizeof info};
+    float *x = floats(N, 1);
+    JOIN(self);
+    record(self);
+    NCCL_TRY(self, ncclGroupStart());
+    ALL_REDUCE(x, x, c->stream);
+    NCCL_TRY(self, ncclBroadcast(x, x, N, ncclFloat32, 1, c->comm, c->stream));
+    NCCL_TRY(self, ncclGroupSimulateEnd(&info));
+    CHECK_RANK(self, info.estimatedTime == 1);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 1);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+/* The NULL stream is that of the communicator's device, also if no device is current. */
+DEVICE_TEST(dropin, a_group_joins_the_null_stream_of_its_device, 3)
+{
+    CUcontext own = NULL;
+    float *x = floats(N, 1), *y = floats(N, 2);
+    JOIN(self);
+    record(self);
+    CU_TRY(self, cu.cuCtxGetCurrent(&own));
+    CU_TRY(self, cu.cuCtxSetCurrent(NULL));
+    NCCL_TRY(self, ncclGroupStart());
+    ALL_REDUCE(x, x, c->stream);
+    ALL_REDUCE(y, y, NULL);
+    NCCL_TRY(self, ncclGroupEnd());
+    CU_TRY(self, cu.cuCtxSetCurrent(own));
+    CU_TRY(self, cu.cuStreamSynchronize(NULL));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_FLOATS(self, y, N, 6);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
+out:
+    cu.cuCtxSetCurrent(own);
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
 /* Products, 8-bit integers, unsigned minima, empty calls: the others go to NCCL, and are right. */
 DEVICE_TEST(dropin, other_calls_are_forwarded, 3)
 {

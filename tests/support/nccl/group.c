@@ -179,6 +179,23 @@ ENTRY(ncclResult_t, ncclGroupStart)(void)
     return ncclSuccess;
 }
 
+/* Runs nothing. */
+ENTRY(ncclResult_t, ncclGroupSimulateEnd)(ncclSimInfo_t *info)
+{
+    if (group.depth == 0)
+        return failed(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
+    info->estimatedTime = 1;
+    if (--group.depth > 0)
+        return ncclSuccess;
+    drop_jobs(group.jobs, ncclInvalidUsage);
+    free(group.operations);
+    group.jobs = NULL;
+    group.operations = NULL;
+    group.n = group.capacity = 0;
+    group.result = ncclSuccess;
+    return ncclSuccess;
+}
+
 ENTRY(ncclResult_t, ncclGroupEnd)(void)
 {
     if (group.depth == 0)
