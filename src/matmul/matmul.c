@@ -2,20 +2,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <symm/names.h>
 #include "as_if.h"
 #include "collectives/collective.h"
 #include "matmul/collect/sums.h"
 #include "matmul/cublas/cublas.h"
 #include "matmul/sm90/host.h"
+#include "name.h"
 #include "product.h"
 #include "rival.h"
 #include "runtime/api/scope.h"
 #include "runtime/group/capture.h"
 #include "runtime/group/domains.h"
 #include "runtime/group/kernel.h"
-
-enum { NAMED = 2 /* products whose columns and types have room in the text of a call */ };
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -25,51 +23,6 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
     vote->fd = -1;
     return symm__host_comm_vote(call->group->comm, vote,
                                 symm__deadline_in(call->group->ctx->timeout_ms));
-}
-
-/* Of more products than have room for names: all columns, and the numbers of all types. */
-static void number_columns(char *text, size_t size, const struct symm_problem *p)
-{
-    int at = snprintf(text, size, ", n");
-
-    for (int i = 0; i < p->nb; i++)
-        at += snprintf(text + at, size - (size_t)at, " %d", p->d[i].columns);
-    at += snprintf(text + at, size - (size_t)at, ", types");
-    for (int i = 0; i < p->nb; i++)
-        at += snprintf(text + at, size - (size_t)at, " %u.%u", p->d[i].matrix.dtype,
-                       (unsigned)p->partial[i]);
-}
-
-/* The part of the name that has the columns and types of what ranks send each other. */
-static void name_columns(char *text, size_t size, const struct symm_problem *p)
-{
-    int at = 0;
-
-    if (p->nb > NAMED)
-        number_columns(text, size, p);
-    for (int i = 0; i < p->nb && p->nb <= NAMED; i++)
-        at += snprintf(text + at, size - (size_t)at, ", n %d of %s in %s", p->d[i].columns,
-                       symm_dtype_name((symm_dtype)p->d[i].matrix.dtype),
-                       symm_dtype_name(p->partial[i]));
-}
-
-/* Names the call by the values that determine what ranks send each other. */
-static void name_call(struct symm_call *call, const struct symm_matmul *m)
-{
-    static const char *const schedules[] = {"", ", data parallel", ", stream-K"};
-    const struct symm_problem *p = &m->problem;
-    char columns[SYMM_CALL_MAX / 2], as_if[24] = "";
-
-    if (symm__kind_collects(p->kind))
-        name_columns(columns, sizeof columns, p);
-    else
-        snprintf(columns, sizeof columns, ", k %d", p->k);
-    if (m->transport.view.flags & SYMM_VIEW_PLAYED)
-        snprintf(as_if, sizeof as_if, ", as if %d ranks", m->transport.view.nranks);
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s%s, m %d%s, l %d, %s%s%s%s)",
-             m->operation->name, symm_strategy_name(p->strategy), schedules[p->schedule], p->m,
-             columns, p->l, symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "",
-             p->any_order ? ", any order" : "", as_if);
 }
 
 /* Measured times: of all rows by the faster multiplier, of a rank's rows, by symm's kernels. */
@@ -95,7 +48,7 @@ static symm_status agree(struct symm_call *call, symm_status mine, const struct 
     symm_status st;
 
     TRY(symm__matmul_vote(call, &able));
-    name_call(call, m);
+    symm__matmul_name(call, m);
     TRY(symm__matmul_vote(call, &same));
 out:
     return st;
