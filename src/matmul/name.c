@@ -24,9 +24,7 @@ static void name_columns(char *text, size_t size, const struct symm_problem *p)
 {
     int at = 0;
 
-    if (p->nb > NAMED)
-        number_columns(text, size, p);
-    for (int i = 0; i < p->nb && p->nb <= NAMED; i++)
+    for (int i = 0; i < p->nb; i++)
         at += snprintf(text + at, size - (size_t)at, ", n %d of %s in %s", p->d[i].columns,
                        symm_dtype_name((symm_dtype)p->d[i].matrix.dtype),
                        symm_dtype_name(p->partial[i]));
@@ -39,7 +37,7 @@ void symm__matmul_name(struct symm_call *call, const struct symm_matmul *m)
     char columns[SYMM_CALL_MAX / 2], as_if[24] = "";
 
     if (symm__kind_collects(p->kind))
-        name_columns(columns, sizeof columns, p);
+        (p->nb > NAMED ? number_columns : name_columns)(columns, sizeof columns, p);
     else
         snprintf(columns, sizeof columns, ", k %d", p->k);
     if (m->transport.view.flags & SYMM_VIEW_PLAYED)

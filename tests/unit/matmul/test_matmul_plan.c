@@ -287,6 +287,11 @@ TEST(plan, few_rows_of_an_all_reduce_send_packs)
         }
     p.n[0] = 4096;
     p.m = 16;
+    p.collect_nranks = 32;
+    ck_assert(has_packs(&limits, &p));
+    p.collect_nranks = 33;
+    ck_assert(!has_packs(&limits, &p));
+    p.collect_nranks = 4;
     limits.split = false;
     ck_assert(!has_packs(&limits, &p));
     limits.split = true;
