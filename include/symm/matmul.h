@@ -60,12 +60,14 @@ typedef enum symm_strategy {
 
 /*
  * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
- * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. Of
- * cuBLASLt's first 8 algorithms the fastest is taken, by trials in symm_matmul_create(), if the
- * product has at most 1e11 multiply-adds; else the first one. Algorithms with other bits than the
- * first one do not count. If symm's kernels have its bits and are faster, they compute. AUTO of an
- * all-gather product counts with measured times where all strategies have the same bits, up to 2e12
- * multiply-adds. SYMM_MATMUL_TRIALS=0 takes the first one, and AUTO counts with estimates.
+ * the schedule, the shape, the layout, the device, and the versions of symm and cuBLASLt. If a
+ * product has at most 5e11 multiply-adds, symm_matmul_create() times algorithms of cuBLASLt and
+ * takes the fastest one: of its first 8 proposals, and on Hopper GPUs of 18 configurations for the
+ * shape. They split k into the same number of parts, so they have the same bits. A longer product
+ * takes the first proposal. If symm's kernels have the same bits and are faster, they compute. AUTO
+ * of an all-gather product counts with measured times where all strategies have the same bits, up
+ * to 2e12 multiply-adds. SYMM_MATMUL_TRIALS=0 takes the first algorithm with the same bits, and
+ * AUTO counts with estimates.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
@@ -77,7 +79,7 @@ typedef enum symm_strategy {
  *     ANY_ORDER  sums may be added in any order: over ranks it may change from run to run, over k
  *                from product to product. Only the error bound below holds. With multicast the
  *                switch may add, on three ranks or more also beside a FUSED product. All of
- *                cuBLASLt's first 8 algorithms count, and AUTO counts with the measured time. Not
+ *                cuBLASLt's first 8 proposals count, and AUTO counts with the measured time. Not
  *                with SAME_BITS.
  *     CONSTANT_B b does not change while runs are enqueued, as weights do not. A run may read b
  *                before the kernel in front of it on its stream has ended. Copies to b must have
@@ -187,7 +189,7 @@ typedef struct symm_matmul symm_matmul;
  *         the size of A more, and a traced one 4 MiB. When it is destroyed, the next such product
  *         reuses this memory.
  *         Trials need memory of the size of A, B and D, and 32 MiB, during symm_matmul_create();
- *         without it cuBLASLt's first algorithm is used.
+ *         without it cuBLASLt's first algorithm with the same bits is used.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            STREAM_K with SAME_BITS, reserved words that are not 0, NULL, a number

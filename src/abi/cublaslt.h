@@ -23,7 +23,15 @@ enum {
     CUBLASLT_PREFERENCE_MAX_WORKSPACE_BYTES = 1,
     CUBLASLT_PREFERENCE_REDUCTION_SCHEME_MASK = 3,
     CUBLASLT_PREFERENCE_MIN_ALIGNMENT_A_BYTES = 5, /* those of b, c, d follow */
-    CUBLASLT_REDUCTION_COMPUTE_TYPE = 2
+    CUBLASLT_REDUCTION_COMPUTE_TYPE = 2,
+    CUBLASLT_ALGORITHM_TILE = 1, /* attributes of algorithms */
+    CUBLASLT_ALGORITHM_K_PARTS = 2,
+    CUBLASLT_ALGORITHM_REDUCTION = 3,
+    CUBLASLT_ALGORITHM_CUSTOM_OPTION = 5,
+    CUBLASLT_ALGORITHM_CLUSTER = 8,
+    CUBLASLT_CLUSTER_2X1 = 3, /* tiles: rows by columns */
+    CUBLASLT_CLUSTER_4X1 = 4,
+    CUBLASLT_CLUSTER_1X2 = 5
 };
 
 typedef struct cublaslt_handle *cublaslt_handle;
@@ -67,6 +75,13 @@ typedef struct cublaslt_heuristic {
       (cublaslt_handle, cublaslt_operation, cublaslt_layout a, cublaslt_layout b,                  \
        cublaslt_layout c, cublaslt_layout d, cublaslt_preference, int wanted,                      \
        cublaslt_heuristic *out, int *found))                                                       \
+    X(config_get, cublasLtMatmulAlgoConfigGetAttribute, int,                                       \
+      (const cublaslt_algorithm *, int attribute, void *value, size_t nbytes, size_t *written))    \
+    X(config_set, cublasLtMatmulAlgoConfigSetAttribute, int,                                       \
+      (cublaslt_algorithm *, int attribute, const void *value, size_t nbytes))                     \
+    X(check, cublasLtMatmulAlgoCheck, int,                                                         \
+      (cublaslt_handle, cublaslt_operation, cublaslt_layout a, cublaslt_layout b,                  \
+       cublaslt_layout c, cublaslt_layout d, const cublaslt_algorithm *, cublaslt_heuristic *out)) \
     X(matmul, cublasLtMatmul, int,                                                                 \
       (cublaslt_handle, cublaslt_operation, const void *alpha, const void *a, cublaslt_layout,     \
        const void *b, cublaslt_layout, const void *beta, const void *c, cublaslt_layout, void *d,  \

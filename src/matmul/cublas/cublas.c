@@ -144,6 +144,7 @@ static bool make_part(const struct symm_cublas_product *product, struct symm_cub
                       char why[CUBLASLT_WHY])
 {
     const struct symm_problem *p = &product->problem;
+    struct symm_cublas_candidates candidates;
 
     for (int i = 0; i < p->nb; i++) {
         struct cublaslt_shape *shape = &part->each[i].shape;
@@ -151,8 +152,10 @@ static bool make_part(const struct symm_cublas_product *product, struct symm_cub
             strcpy(why, "it supports no bias, or not this layout");
             return false;
         }
-        if (!symm__cublaslt_product(&product->from->lt, shape, &part->each[i].product, why))
+        if (!symm__cublaslt_product(&product->from->lt, shape, &part->each[i].product, why) ||
+            !symm__cublas_list(product, part, i, &candidates, why))
             return false;
+        part->each[i].product.chosen = candidates.algorithms[0];
     }
     return true;
 }

@@ -41,9 +41,9 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
 struct symm_cublas_times symm__cublas_measure(struct symm_cublas_product *product,
                                               const struct symm_cublas_rival *rival);
 /*
- * Lets the products take the fastest of cuBLASLt's first algorithms, by trials: with any_order of
- * all, else of those with the same bits as the first one. If they fail, or would be too long, the
- * products take the first algorithm. Then takes their memory. Releases them, and *product is NULL,
+ * Lets the products take the fastest of their candidates, by trials: with any_order of all, else of
+ * those with the same bits as the first one. If they fail, or would be too long, the products take
+ * the first candidate. Then takes their memory. Releases them, and *product is NULL,
  * if there is none, or if the rival is faster with these bits. Once, before the first run.
  */
 void symm__cublas_settle(struct symm_cublas_product **product,

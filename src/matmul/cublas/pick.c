@@ -6,8 +6,8 @@
 #include "runtime/base/numbers.h"
 #include "trial.h"
 
-/* Multiply-adds of products that pick an algorithm by trials, and that are timed: 300 us, 6 ms. */
-static const double TRIAL_PRODUCTS_MAX = 1e11, TIMED_PRODUCTS_MAX = 2e12;
+/* Multiply-adds of products that pick an algorithm by trials, and that are timed: 1.5 and 6 ms. */
+static const double TRIAL_PRODUCTS_MAX = 5e11, TIMED_PRODUCTS_MAX = 2e12;
 
 uint64_t symm__cublas_most_nbytes(const struct symm_cublas_product *product, bool trial)
 {
@@ -33,6 +33,20 @@ static double products_of(const struct symm_cublas_product *product)
 bool symm__cublas_is_short(const struct symm_cublas_product *product)
 {
     return products_of(product) <= TRIAL_PRODUCTS_MAX;
+}
+
+bool symm__cublas_list(const struct symm_cublas_product *product,
+                       const struct symm_cublas_part *part, int i,
+                       struct symm_cublas_candidates *out, char why[CUBLASLT_WHY])
+{
+    const struct cublaslt_product *one = &part->each[i].product;
+
+    if (symm__cublas_is_short(product))
+        return symm__cublas_candidates(product->from, &part->each[i].shape, one,
+                                       product->problem.any_order, out, why);
+    out->algorithms[0] = one->chosen;
+    out->n = 1;
+    return true;
 }
 
 /* Product i of this number of rows, for the rival: k in order, as cuBLASLt adds if it can. */
@@ -100,9 +114,10 @@ static symm_status pick_of(struct symm_cublas_product *product, struct symm_cubl
                            struct symm_cublas_trial *trial)
 {
     const struct symm_problem *p = &product->problem;
+    struct symm_cublas_candidates candidates;
     const struct symm_cublas_tried tried = {
         .product = &part->each[i].product,
-        .algorithms = symm__cublas_is_short(product) ? SYMM_CUBLAS_CANDIDATES : 1,
+        .candidates = &candidates,
         .problem = one_of(p, part->rows, i),
         .flipped = part->each[i].flipped,
         .rival = rival,
@@ -110,8 +125,11 @@ static symm_status pick_of(struct symm_cublas_product *product, struct symm_cubl
     struct symm_cublas_pick of = {.shape = part->each[i].shape,
                                   .any_order = p->any_order,
                                   .has_c = p->c[i].matrix.dtype != 0};
+    char why[CUBLASLT_WHY];
     symm_status st;
 
+    if (!symm__cublas_list(product, part, i, &candidates, why))
+        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", why);
     TRY(pick_one(product, trial, &tried, &of));
     add_times(product, part, &of);
     part->each[i].product.chosen = of.chosen;
@@ -135,7 +153,7 @@ void symm__cublas_pick(struct symm_cublas_product *product, const struct symm_cu
 out:
     if (st != SYMM_OK) {
         product->us = (struct symm_cublas_times){0, 0};
-        symm__log(&c->ctx->log, SYMM_LOG_DETAIL, "cuBLASLt's first algorithm is used: %s",
+        symm__log(&c->ctx->log, SYMM_LOG_DETAIL, "cuBLASLt's first candidate is used: %s",
                   symm__failure_text());
     }
     symm__cublas_trial_close(&trial);

@@ -2,8 +2,8 @@
 #ifndef SYMM_MATMUL_CUBLAS_PREPARED_H
 #define SYMM_MATMUL_CUBLAS_PREPARED_H
 
+#include "candidates.h"
 #include "cublas.h"
-#include "library.h"
 
 /* The products of this number of rows of A. */
 struct symm_cublas_part {
@@ -36,15 +36,23 @@ symm_matrix symm__cublas_rows_of_a(const struct symm_problem *p, int32_t rows);
 uint64_t symm__cublas_most_nbytes(const struct symm_cublas_product *product, bool trial);
 
 /*
- * Whether to pick algorithms by trials. The first one of a longer product is hardly ever slower
- * than another one, and an algorithm that is fast in a trial may be slower at the clock of long
- * products.
+ * Whether to pick algorithms by trials. cuBLASLt's first one for a longer product is hardly ever
+ * slower than another one, and an algorithm that is fast in a trial may be slower at the clock of
+ * long products.
  */
 bool symm__cublas_is_short(const struct symm_cublas_product *product);
 
 /*
+ * Lists the candidates of product i of a part: one if it is long. Returns false, with the reason,
+ * if there is none.
+ */
+bool symm__cublas_list(const struct symm_cublas_product *product,
+                       const struct symm_cublas_part *part, int i,
+                       struct symm_cublas_candidates *out, char why[CUBLASLT_WHY]);
+
+/*
  * Gives each product its fastest algorithm, or if they are not short its first one, and sets their
- * times. If a trial fails, its product has the first algorithm, and the times are 0. Once.
+ * times. If a trial fails, its product has the first candidate, and the times are 0. Once.
  */
 void symm__cublas_pick(struct symm_cublas_product *product, const struct symm_cublas_rival *rival);
 

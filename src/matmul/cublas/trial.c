@@ -2,26 +2,33 @@
 #include "trial.h"
 
 #include <math.h>
+#include <string.h>
 #include "bits.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/numbers.h"
 
 enum {
-    CANDIDATES = SYMM_CUBLAS_CANDIDATES,
     ROUNDS_MIN = 3, /* after one that loads the kernels */
-    ROUNDS_MAX = 8,
+    ROUNDS_MAX = 5,
     ROUNDS_US = 20000, /* of all candidates */
-    RUNS_MIN = 2,      /* of a candidate in a round */
+    RUNS_MIN = 1,      /* of a candidate in a round */
     RUNS_MAX = 4,
     RUNS_US = 200,
-    LINE_UP = 4, /* fills before them */
-    LINE_UP_US = 60,
+    ATTEMPTS = 3, /* at runs that the device may have waited for */
+    LINE_UP = 12, /* fills before them: a slow processor enqueues five runs meanwhile */
+    LINE_UP_US = 180,
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
 
-/* A candidate replaces the library's first one if its time is less than this part. */
+/* A candidate replaces the first one if its time is less than this part. */
 static const double GAIN = 0.97;
+
+/* A run of so long is still at work when the host has enqueued the next one. */
+static const double LONG_US = 50;
+
+/* A long algorithm has no more rounds if it takes more than this multiple of the least time. */
+static const double HOPELESS = 1.25;
 
 static const double PRODUCTS_PER_US = 3.5e8; /* multiply-adds */
 
@@ -159,10 +166,11 @@ out:
 struct candidates {
     const struct symm_cublas_tried *tried;
     const struct cublaslt_operands *on;
-    cublaslt_heuristic algorithms[CANDIDATES];
+    cublaslt_heuristic algorithms[SYMM_CUBLAS_CANDIDATES];
     int n;
     bool rival;
-    double least[CANDIDATES + 1]; /* us; INFINITY: it does not run */
+    bool hopeless[SYMM_CUBLAS_CANDIDATES];    /* algorithms that have no more rounds */
+    double least[SYMM_CUBLAS_CANDIDATES + 1]; /* us; INFINITY: it does not run */
 };
 
 static bool enqueue(const struct symm_cublas_trial *t, const struct candidates *c, int candidate,
@@ -175,9 +183,12 @@ static bool enqueue(const struct symm_cublas_trial *t, const struct candidates *
     return ran;
 }
 
-/* *us: of one of `runs`; INFINITY: the candidate does not run. */
+/*
+ * *us: of one of `runs`; INFINITY: the candidate does not run. *ahead: they were enqueued before
+ * the first one began.
+ */
 static symm_status time_runs(struct symm_cublas_trial *t, const struct candidates *c, int candidate,
-                             int runs, double *us)
+                             int runs, double *us, bool *ahead)
 {
     float ms;
     bool ran;
@@ -187,6 +198,7 @@ static symm_status time_runs(struct symm_cublas_trial *t, const struct candidate
     TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
     ran = ran && enqueue(t, c, candidate, runs);
     TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
+    *ahead = t->drv->cuEventQuery(t->begin) == CUDA_ERROR_NOT_READY;
     TRY(await_end(t));
     TRY_CU(t->drv, cuEventElapsedTime, &ms, t->begin, t->end);
     *us = ran ? (double)ms * 1e3 / runs : INFINITY;
@@ -213,23 +225,74 @@ static int rounds_of(const struct cublaslt_shape *s, int n)
     return (int)fmin(fmax(ROUNDS_US / us, ROUNDS_MIN), ROUNDS_MAX);
 }
 
-/* The least times. Rounds alternate between the candidates. */
+static void forget_times(struct candidates *c)
+{
+    for (int i = 0; i < c->n + c->rival; i++)
+        c->least[i] = INFINITY;
+}
+
+static double least_of(const struct candidates *c)
+{
+    double least = INFINITY;
+
+    for (int i = 0; i < c->n + c->rival; i++)
+        least = fmin(least, c->least[i]);
+    return least;
+}
+
+/* Not of short ones: they take little time, and the host may have slowed them. */
+static void give_up(struct candidates *c)
+{
+    const double limit = HOPELESS * fmax(least_of(c), LONG_US);
+
+    for (int i = 0; i < c->n; i++)
+        c->hopeless[i] = c->hopeless[i] || c->least[i] > limit;
+}
+
+/* Times short runs again if the host was late: the least time counts. */
+static symm_status time_candidate(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                                  struct candidates *c, int candidate, int runs)
+{
+    double us = 0;
+    bool ahead = false;
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < ATTEMPTS && !ahead && us < LONG_US; i++) {
+        TRY(line_up(t, shape, c->on));
+        TRY(time_runs(t, c, candidate, runs, &us, &ahead));
+        c->least[candidate] = fmin(c->least[candidate], us);
+    }
+out:
+    return st;
+}
+
+static symm_status time_round(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                              struct candidates *c, int runs)
+{
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < c->n + c->rival; i++)
+        if (i >= c->n || !c->hopeless[i])
+            TRY(time_candidate(t, shape, c, i, runs));
+out:
+    return st;
+}
+
+/* The least times, of several rounds after one that loads the kernels. */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
                             struct candidates *c)
 {
-    const int n = c->n + c->rival, runs = runs_of(shape), rounds = rounds_of(shape, n);
-    double us = INFINITY;
-    symm_status st = SYMM_OK;
+    const int runs = runs_of(shape), rounds = rounds_of(shape, c->n + c->rival);
+    symm_status st;
 
-    for (int i = 0; i < n; i++)
-        c->least[i] = INFINITY;
-    for (int round = 0; round <= rounds; round++)
-        for (int i = 0; i < n; i++) {
-            TRY(line_up(t, shape, c->on));
-            TRY(time_runs(t, c, i, round > 0 ? runs : 1, &us));
-            if (round > 0)
-                c->least[i] = fmin(c->least[i], us);
-        }
+    forget_times(c);
+    TRY(time_round(t, shape, c, 1));
+    forget_times(c);
+    for (int round = 0; round < rounds; round++) {
+        TRY(time_round(t, shape, c, runs));
+        if (round > 0)
+            give_up(c);
+    }
 out:
     return st;
 }
@@ -240,15 +303,12 @@ symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
 {
     const struct cublaslt_shape *shape = &pick->shape;
     const struct cublaslt_operands on = operands(t, shape);
-    struct candidates c = {.tried = tried, .on = &on, .rival = tried->rival != NULL};
-    char why[CUBLASLT_WHY];
+    struct candidates c = {
+        .tried = tried, .on = &on, .n = tried->candidates->n, .rival = tried->rival != NULL};
     int best = 0;
     symm_status st;
 
-    c.n = symm__cublaslt_algorithms(t->lt, shape, tried->product, c.algorithms, tried->algorithms,
-                                    why);
-    if (c.n < 0)
-        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", why);
+    memcpy(c.algorithms, tried->candidates->algorithms, sizeof c.algorithms);
     TRY(symm__cublas_fill(t, shape, &on));
     if (!pick->any_order)
         TRY(symm__cublas_keep_same(t, pick, tried, &on, c.algorithms, &c.n, &c.rival));

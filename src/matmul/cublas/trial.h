@@ -2,10 +2,8 @@
 #ifndef SYMM_MATMUL_CUBLAS_TRIAL_H
 #define SYMM_MATMUL_CUBLAS_TRIAL_H
 
+#include "candidates.h"
 #include "cublas.h"
-#include "library.h"
-
-enum { SYMM_CUBLAS_CANDIDATES = 8 /* algorithms of the library, at most */ };
 
 struct symm_cublas_trial {
     const struct symm_driver *drv;
@@ -19,7 +17,7 @@ struct symm_cublas_trial {
 /* A product whose algorithms a trial times. */
 struct symm_cublas_tried {
     const struct cublaslt_product *product;
-    int algorithms;              /* the first ones, at most this many */
+    const struct symm_cublas_candidates *candidates;
     struct symm_problem problem; /* the same product: of one rank, with one b */
     bool flipped;                /* a is the problem's b */
     const struct symm_cublas_rival *rival;
@@ -35,8 +33,8 @@ uint64_t symm__cublas_trial_nbytes(const struct cublaslt_shape *shape);
 symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct cublaslt *lt,
                                     uint64_t nbytes, struct symm_cublas_trial *out);
 /*
- * Times the library's first algorithms for a product, and picks the fastest one: in any order of
- * all, else of the first one and those with its bits. Times the rival, too, if it has these bits.
+ * Times the candidates of a product, and picks the fastest one: in any order of all, else of the
+ * first one and those with its bits. Times the rival, too, if it has these bits.
  * Waits for the device. Errors, and nothing is picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT: a
  * run has not ended within some seconds.
  */

@@ -7,6 +7,7 @@
  */
 #include "fake_cublaslt.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +37,15 @@ struct preference {
 };
 
 struct heuristic {
-    uint64_t algorithm[8]; /* MARK, the alignment that it wants */
+    uint64_t algorithm[8]; /* MARK, the alignment that it wants, its number, its configuration */
     size_t workspace;
     int state;
     float waves;
     int reserved[4];
 };
+
+/* Places of an algorithm. */
+enum { NUMBER = 2, TILE, K_PARTS, REDUCTION, CUSTOM, CLUSTER };
 
 SYMM_API size_t cublasLtGetVersion(void);
 SYMM_API int cublasLtCreate(void **out);
@@ -64,6 +68,14 @@ SYMM_API int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation
                                             const struct layout *c, const struct layout *d,
                                             const struct preference *p, int wanted,
                                             struct heuristic *out, int *found);
+SYMM_API int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algorithm, int attribute,
+                                                  void *value, size_t nbytes, size_t *written);
+SYMM_API int cublasLtMatmulAlgoConfigSetAttribute(uint64_t *algorithm, int attribute,
+                                                  const void *value, size_t nbytes);
+SYMM_API int cublasLtMatmulAlgoCheck(void *handle, const struct operation *o,
+                                     const struct layout *a, const struct layout *b,
+                                     const struct layout *c, const struct layout *d,
+                                     const uint64_t *algorithm, struct heuristic *out);
 SYMM_API int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha,
                             const void *a, const struct layout *la, const void *b,
                             const struct layout *lb, const void *beta, const void *c,
@@ -243,8 +255,73 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation *o, cons
     for (int i = 0; *found && i < wanted && i < FAKE_CUBLASLT_ALGORITHMS; i++) {
         out[i] = (struct heuristic){
             .algorithm = {MARK, alignment, (uint64_t)i}, .workspace = ASKED, .state = i == 1};
+        out[i].algorithm[K_PARTS] =
+            (uint64_t)(fake_cublaslt.k_parts[i] ? fake_cublaslt.k_parts[i] : 1);
         *found = i + 1;
     }
+    return SUCCESS;
+}
+
+/* Where an algorithm has an attribute, and its size there; 0: there is none. */
+static size_t attribute_at(int attribute, size_t *at)
+{
+    static const struct {
+        int attribute;
+        size_t at, nbytes;
+    } all[] = {{1, TILE, sizeof(uint32_t)},
+               {2, K_PARTS, sizeof(int32_t)},
+               {3, REDUCTION, sizeof(uint32_t)},
+               {5, CUSTOM, sizeof(uint32_t)},
+               {8, CLUSTER, sizeof(uint16_t)}};
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].attribute == attribute) {
+            *at = all[i].at;
+            return all[i].nbytes;
+        }
+    return 0;
+}
+
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algorithm, int attribute, void *value,
+                                         size_t nbytes, size_t *written)
+{
+    size_t at = 0;
+
+    if (fails(__func__) || algorithm[0] != MARK || nbytes == 0 ||
+        attribute_at(attribute, &at) != nbytes)
+        return INVALID_VALUE;
+    memcpy(value, &algorithm[at], nbytes);
+    *written = nbytes;
+    return SUCCESS;
+}
+
+int cublasLtMatmulAlgoConfigSetAttribute(uint64_t *algorithm, int attribute, const void *value,
+                                         size_t nbytes)
+{
+    size_t at = 0;
+
+    if (fails(__func__) || algorithm[0] != MARK || attribute_at(attribute, &at) != nbytes)
+        return INVALID_VALUE;
+    algorithm[NUMBER] = FAKE_CUBLASLT_CONFIGURED;
+    algorithm[at] = 0;
+    memcpy(&algorithm[at], value, nbytes);
+    return SUCCESS;
+}
+
+/* Parts are added in fp32, and neighbours across have an option of their own. */
+int cublasLtMatmulAlgoCheck(void *handle, const struct operation *o, const struct layout *a,
+                            const struct layout *b, const struct layout *c, const struct layout *d,
+                            const uint64_t *algorithm, struct heuristic *out)
+{
+    const uint64_t custom = algorithm[CUSTOM], cluster = algorithm[CLUSTER];
+
+    if (fails(__func__) || !handle || !fits(o, a, b, c, d) || algorithm[0] != MARK ||
+        fake_cublaslt.custom == 0 || custom < (uint64_t)fake_cublaslt.custom || custom % 2 == 0 ||
+        algorithm[TILE] == 0 || (cluster != 3 && cluster != 4 && cluster != 5) ||
+        (custom / 2 % 2 == 1) != (cluster == 5) || algorithm[K_PARTS] < 1 ||
+        algorithm[REDUCTION] != (algorithm[K_PARTS] > 1 ? 2 : 0))
+        return NOT_SUPPORTED;
+    *out = (struct heuristic){.workspace = ASKED};
     return SUCCESS;
 }
 
@@ -275,6 +352,25 @@ static bool aligned(const void *address, uint64_t alignment)
     return (uintptr_t)address % alignment == 0;
 }
 
+/* Of the last product of all ranks. */
+static void note(const uint64_t *algorithm)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&lock);
+    fake_cublaslt.configuration = (struct fake_cublaslt_configuration){
+        (int)algorithm[TILE], (int)algorithm[K_PARTS], (int)algorithm[REDUCTION],
+        (int)algorithm[CUSTOM], (int)algorithm[CLUSTER]};
+    fake_cublaslt.algorithm = (int)algorithm[NUMBER];
+    pthread_mutex_unlock(&lock);
+}
+
+/* k in as many parts as the algorithm has. */
+static uint64_t parts_of(const uint64_t *algorithm)
+{
+    return fake_cublaslt.halves & 1u << algorithm[NUMBER] ? 2 : algorithm[K_PARTS];
+}
+
 int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, const void *a,
                    const struct layout *la, const void *b, const struct layout *lb,
                    const void *beta, const void *c, const struct layout *lc, void *d,
@@ -293,28 +389,33 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
         return INVALID_VALUE;
     if (fake_cublaslt.before)
         fake_cublaslt.before(stream);
-    if (fake_cublaslt.fails & 1u << algorithm[2])
+    if (fake_cublaslt.fails & 1u << algorithm[NUMBER])
         return NOT_SUPPORTED;
-    usleep(fake_cublaslt.us[algorithm[2]]);
-    __atomic_store_n(&fake_cublaslt.algorithm, (int)algorithm[2], __ATOMIC_RELAXED);
+    usleep(fake_cublaslt.us[algorithm[NUMBER]]);
+    note(algorithm);
     __atomic_fetch_add(&fake_cublaslt.products, 1, __ATOMIC_RELAXED);
     memset(workspace, 0xa5, ASKED);
     for (int64_t i = 0; i < ld->batches * rows * columns; i++) {
         const int64_t row = i % rows, column = i / rows % columns, batch = i / rows / columns;
-        float halves[2] = {0, 0}, in_order = 0;
+        float part = 0, of_parts = 0, in_order = 0;
         double sum = 0;
 
         for (int64_t j = 0; j < k; j++) {
             const double x = widened(la, a, at(la, o->transposed[0], batch, row, j)) *
                              widened(lb, b, at(lb, o->transposed[1], batch, j, column));
             sum += x;
-            halves[j < k / 2] += (float)x;
+            part += (float)x;
+            if ((uint64_t)(j + 1) * parts_of(algorithm) % (uint64_t)k <
+                parts_of(algorithm)) { /* the last one of a part */
+                of_parts += part;
+                part = 0;
+            }
             in_order += (float)x;
         }
-        if (fake_cublaslt.halves & 1u << algorithm[2])
-            sum = (double)(halves[0] + halves[1]);
+        if (parts_of(algorithm) > 1)
+            sum = (double)of_parts;
         sum *= (double)*(const float *)alpha;
-        if (fake_cublaslt.in_order & 1u << algorithm[2])
+        if (fake_cublaslt.in_order & 1u << algorithm[NUMBER])
             sum = (double)(in_order * *(const float *)alpha);
         if (*(const float *)beta != 0)
             sum += (double)*(const float *)beta * widened(lc, c, at(lc, 0, batch, row, column));
