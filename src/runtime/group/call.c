@@ -189,28 +189,31 @@ out:
 }
 
 /*
- * Notes the last call for the order of the group. Inside a capture the edges of the graph give the
- * order, and an event would become part of the graph.
+ * Notes the last call for the order of the group, also if it has failed: it may have enqueued a
+ * part of its work. A failure in *st stays. Inside a capture the edges of the graph give the order,
+ * and an event would become part of the graph.
  */
-static symm_status note_last(struct symm_call *call)
+static void note_last(struct symm_call *call, symm_status *st)
 {
     struct symm_group *group = call->group;
     const struct symm_driver *drv = group->ctx->drv;
+    struct symm_known_stream *known;
+    CUresult cu = CUDA_SUCCESS;
 
     if (call->capturing || symm__known_stream_is(group->known, call->stream))
-        return SYMM_OK;
-    symm__known_stream_let_go(drv, group->known);
-    group->known = symm__known_stream_hold(call->stream);
-    if (!group->known) {
-        CUresult cu = drv->cuEventRecord(group->last, call->stream);
-        if (cu != CUDA_SUCCESS) {
-            group->has_unrecorded = true;
-            return symm__driver_fail(drv, cu, "cuEventRecord");
-        }
+        return;
+    known = symm__known_stream_hold(call->stream);
+    if (!known)
+        cu = drv->cuEventRecord(group->last, call->stream);
+    if (cu != CUDA_SUCCESS) {
+        group->has_unrecorded = true;
+        symm__driver_note(drv, cu, "cuEventRecord", st);
+        return;
     }
+    symm__known_stream_let_go(drv, group->known);
+    group->known = known;
     group->last_stream = call->stream;
     group->has_last = true;
-    return SYMM_OK;
 }
 
 /* The call has its group, its stream and its text. */
@@ -286,8 +289,7 @@ symm_status symm__call_end(struct symm_call *call, symm_status st)
     struct symm_group *group = call->group;
     char name[64];
 
-    if (st == SYMM_OK)
-        st = note_last(call);
+    note_last(call, &st);
     leave(call);
     if (st != SYMM_OK)
         st = symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name));

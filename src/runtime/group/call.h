@@ -35,8 +35,9 @@ __attribute__((format(printf, 5, 6))) symm_status
 symm__call_begin_spanning(struct symm_call *call, struct symm_group *group, symm_stream stream,
                           bool all_ranks, const char *fmt, ...);
 /*
- * Ends the call: records the order and restores the caller's context. Returns st, or its own first
- * failure. Adds the call's name and this rank to the text.
+ * Ends the call: records the order and restores the caller's context. A call that has failed is in
+ * the order, too: it may have enqueued a part of its work. Returns st, or its own first failure.
+ * Adds the call's name and this rank to the text.
  */
 symm_status symm__call_end(struct symm_call *call, symm_status st);
 

@@ -4,6 +4,7 @@
 #include <symm/collectives.h>
 #include "bench.h"
 #include "emulated.h"
+#include "exercise.h"
 #include "runtime/driver/driver.h"
 #include "test.h"
 
@@ -203,4 +204,84 @@ out:
     if (graph)
         symm__driver_current()->cuGraphDestroy(graph);
     symm_stream_destroy(first);
+}
+
+/* --------------------------------------------------------------------- calls that fail half-way */
+
+static const char last_launch[] = "cuLaunchKernelEx#2=999",
+                  last_launch_and_event[] = "cuLaunchKernelEx#2=999;cuEventRecord#4=999";
+
+/* An all-gather whose first barrier is enqueued, and whose last one is refused. */
+static symm_status fail_half_way(struct rank *self, const struct bench *b, symm_group *group,
+                                 const char *faults, symm_stream s)
+{
+    const symm_options options = {.algo = SYMM_ALGO_COPY_ENGINE};
+
+    emulated_set_fault(faults);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "symm_all_gather: symm_stream_barrier<<<",
+                     symm_all_gather(group, b->plain, b->x, 16, SYMM_FLOAT32, &options, s));
+out:
+    emulated_set_fault(NULL);
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+/* On rank 0 a new stream waits for rank 1, then fills *host and begins a call that fails. */
+static symm_status fail_late(struct rank *self, const struct bench *b, symm_group *group,
+                             const char *faults, bool foreign, char *host, symm_stream *out)
+{
+    *host = 0;
+    RANK_TRY(self, open_stream(b, foreign, out));
+    if (self->rank == 0)
+        RANK_TRY(self, symm_wait(b->world, b->pad, 0, 1, 1, *out));
+    RANK_TRY(self, symm_fill(host, 1, 1, *out));
+    return fail_half_way(self, b, group, faults, *out);
+out:
+    return SYMM_ERROR_STATE;
+}
+
+/* Rank 1 lets rank 0's stream go on, late. */
+static symm_status let_go_on(struct rank *self, const struct bench *b)
+{
+    if (self->rank == 0)
+        return SYMM_OK;
+    pause_ms(100);
+    return symm_signal(b->world, b->pad, 0, 0, 1, b->s);
+}
+
+static void check_failed_call(struct rank *self, struct bench *b, bool foreign)
+{
+    const int all[] = {0, 1};
+    symm_group *group = NULL;
+    symm_stream failed = NULL, second = NULL;
+    char *host = NULL;
+    RANK_TRY(self, symm_group_create(b->world, 2, all, &group));
+    RANK_TRY(self, symm_stream_create(b->ctx, &second));
+    RANK_TRY(self, symm_host_alloc(b->ctx, 1, (void **)&host));
+    RANK_TRY(self, fail_late(self, b, group, last_launch, foreign, host, &failed));
+    RANK_TRY(self, symm_barrier(group, second));
+    RANK_TRY(self, let_go_on(self, b));
+    RANK_TRY(self, symm_synchronize(group, second));
+    CHECK_RANK(self, *host == 1);
+    close_stream(foreign, failed);
+    RANK_TRY(self, fail_late(self, b, group, foreign ? last_launch_and_event : last_launch, foreign,
+                             host, &failed));
+    RANK_TRY(self, let_go_on(self, b));
+    RANK_TRY(self, symm_group_leave(group)); /* waits for no other rank */
+    group = NULL;
+    CHECK_RANK(self, *host == 1);
+out:
+    close_stream(foreign, failed);
+    symm_stream_destroy(second);
+    symm_group_destroy(group);
+    symm_host_free(b->ctx, host);
+}
+
+BENCH_TEST(order, work_of_a_call_that_fails_half_way_is_in_order, 2)
+{
+    check_failed_call(self, b, false);
+}
+
+BENCH_TEST(order, work_of_a_failed_call_on_a_stream_of_other_code_is_in_order, 2)
+{
+    check_failed_call(self, b, true);
 }
