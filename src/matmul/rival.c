@@ -29,7 +29,7 @@ static symm_status enqueue(const struct symm_cublas_rival *base, const struct sy
     symm_status st;
 
     call.stream = stream;
-    call.behind_settled = false;
+    symm__call_unsettles(&call);
     one.transport = (struct symm_transport){
         .group = m->group, .problem = &one.problem, .plan = &one.plan, .view = m->transport.view};
     one.collect =
@@ -39,7 +39,7 @@ static symm_status enqueue(const struct symm_cublas_rival *base, const struct sy
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "only the portable kernel has this layout");
     symm__matmul_choose(&run);
     st = symm__matmul_multiply(&run, 0, 1);
-    call.group->settled = false; /* on the callers' streams something else is last */
+    symm__call_unsettles(&call); /* the trial's stream will be gone */
 out:
     return st;
 }

@@ -40,7 +40,7 @@ TESTS = {
 def tests_for(path):
     rooms = {"engine/": "span", "spanning": "span", "gather": "domains", "hierarchical": "span", "place_blocks": "span", "root/": "domains", "relay": "domains", "domains": "domains", "span": "domains", "cards": "domains",
              "meeting": "domains", "comm_create": "domains", "collectives": "plan", "memory": "memory", "collect/": "collect/",
-             "matmul/operation": "operation", "matmul": "matmul"}
+             "matmul/operation": "operation", "matmul": "matmul", "settled": "matmul"}
     return TESTS[next((tests for room, tests in rooms.items() if room in path), "hub")]
 
 

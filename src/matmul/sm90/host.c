@@ -319,11 +319,11 @@ static void describe_sums(const struct symm_problem *sums, symm_product_args *ar
 /*
  * A kernel that begins early has its place while the one before it runs, which may wait for other
  * ranks. So its grid has half of the room of a group, as a collective's, unless the one before it
- * needs no room any more.
+ * has settled.
  */
 static bool may_begin_early(const struct symm_call *call, uint32_t blocks)
 {
-    return call->behind_settled || 2 * blocks <= (uint32_t)call->group->ctx->agreed.nsms;
+    return call->group->settled || 2 * blocks <= (uint32_t)call->group->ctx->agreed.nsms;
 }
 
 symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,

@@ -216,6 +216,14 @@ static void note_last(struct symm_call *call, symm_status *st)
     group->has_last = true;
 }
 
+/* Asks whether the call's next kernel comes right behind one of its group that has settled. */
+static void take_settled(struct symm_call *call)
+{
+    struct symm_group *group = call->group;
+
+    group->settled = symm__settled_take(&group->ctx->settled, group, call->stream, call->capturing);
+}
+
 /* The call has its group, its stream and its text. */
 static symm_status begin_on_stream(struct symm_call *call, bool all_ranks)
 {
@@ -231,8 +239,7 @@ static symm_status begin_on_stream(struct symm_call *call, bool all_ranks)
 
     TRY(ask_capturing(call));
     note_enqueued(call, all_ranks);
-    call->behind_settled = group->settled && group->settled_in_capture == call->capturing;
-    group->settled = false; /* a user's kernel may follow */
+    take_settled(call); /* a user's kernel may follow */
     if (all_ranks && group->ctx->agreed.check && group->nranks > 1) {
         st = compare(call);
         if (st != SYMM_OK) {
@@ -315,7 +322,7 @@ static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t bl
     };
     /* The driver only copies the arguments; its interface has no const. */
     void *params[] = {(void *)(uintptr_t)args};
-    call->group->settled = false;
+    symm__call_unsettles(call);
     CUresult cu =
         ctx->drv->cuLaunchKernelEx(&config, symm__kernels_function(ctx->kernels, id), params, NULL);
 
@@ -372,8 +379,16 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
 
 void symm__call_settles(struct symm_call *call)
 {
-    call->group->settled = true;
-    call->group->settled_in_capture = call->capturing;
+    struct symm_group *group = call->group;
+
+    group->settled = true;
+    symm__settled_note(&group->ctx->settled, group, call->stream, call->capturing);
+}
+
+void symm__call_unsettles(struct symm_call *call)
+{
+    take_settled(call);
+    call->group->settled = false;
 }
 
 symm_status symm__call_alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)

@@ -16,7 +16,6 @@ struct symm_call {
     CUstream stream;
     bool spans;                 /* the group may have several domains */
     bool capturing, pushed;     /* pushed: the primary context was not current before */
-    bool behind_settled;        /* see symm__call_settles() */
     struct symm_late_text late; /* of a stream-ordered call */
     char text[SYMM_CALL_MAX];   /* "symm_put(...)"; empty if only `late` has it */
 };
@@ -62,12 +61,12 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
                                       bool pdl, const void *args);
 
 /*
- * Tells that the kernel launched last settles: when the next kernel may begin, it needs no more
- * room, because all of its blocks are resident on all ranks, or because it never waits for other
- * ranks. So the next kernel may have a grid of any size. The group's next call finds
- * call->behind_settled true if no other kernel is launched before.
+ * Tells that the kernel launched last settles (settled.h). The group's next launch finds
+ * group->settled true if no other call or launch comes between them on the stream.
  */
 void symm__call_settles(struct symm_call *call);
+/* Tells that something else comes on the call's stream. Every launch above does so. */
+void symm__call_unsettles(struct symm_call *call);
 
 /*
  * Allocates symmetric memory of the library for the call's group, owned by `owner`. Collective,

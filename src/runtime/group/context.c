@@ -283,6 +283,7 @@ static symm_status release(struct symm_context *ctx)
                           "cuDevicePrimaryCtxRelease", &st);
     }
     symm__driver_close(drv);
+    pthread_mutex_destroy(&ctx->settled.lock);
     pthread_mutex_destroy(&ctx->owned_lock);
     pthread_mutex_destroy(&ctx->groups_lock);
     symm__fork_mark_clear(&ctx->process);
@@ -398,6 +399,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     ctx->log = (struct symm_log){.to = config->log, .user = config->user, .rank = -1};
     pthread_mutex_init(&ctx->groups_lock, NULL);
     pthread_mutex_init(&ctx->owned_lock, NULL);
+    pthread_mutex_init(&ctx->settled.lock, NULL);
     st = create(ctx, config);
     if (st != SYMM_OK) {
         char text[SYMM_TEXT_MAX];

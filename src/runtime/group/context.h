@@ -13,6 +13,7 @@
 #include "runtime/memory/heap.h"
 #include "runtime/memory/memory.h"
 #include "areas.h"
+#include "settled.h"
 #include "stall.h"
 
 /*
@@ -88,6 +89,7 @@ struct symm_context {
     struct symm_plain_block *plain_blocks;
     struct symm_user_pad *user_pads;
     CUstream own_stream; /* zeroes pads; internal */
+    struct symm_settled settled;
 };
 
 /*
@@ -129,7 +131,7 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued after which no event was recorded */
     CUstream captured;   /* the stream of the last call within a capture */
     bool has_captured;
-    bool settled, settled_in_capture;       /* by the last call: see symm__call_settles() */
+    bool settled; /* the kernel in front of the call's next launch: see symm__call_settles() */
     struct symm_side_stream *side_streams;  /* NULL: none used so far */
     struct symm_last_planned *last_planned; /* NULL: no collective so far */
     pthread_mutex_t lock;                   /* guards the members below */

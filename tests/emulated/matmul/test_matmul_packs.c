@@ -176,20 +176,21 @@ TEST_LOOP(packs, two_groups_have_room, 0, 3)
     ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_pairs, &pairs, 60);
 }
 
-/* A run's blocks are half of the places: too many to begin early behind anything but a run. */
+/* On 4 SMs a run has half of the places: too many to begin early behind anything but a run. */
+static const struct matmul_case half_of_the_places = {.kind = SYMM_MATMUL_ALL_REDUCE,
+                                                      .strategy = SYMM_STRATEGY_FUSED,
+                                                      .in = SYMM_FLOAT16,
+                                                      .out = SYMM_FLOAT16,
+                                                      .m = 5,
+                                                      .k = 64,
+                                                      .l = 1,
+                                                      .nb = 1,
+                                                      .n = {256},
+                                                      .contiguous = true};
+
 TEST(packs, runs_begin_early_behind_each_other)
 {
-    const struct matmul_case c = {.kind = SYMM_MATMUL_ALL_REDUCE,
-                                  .strategy = SYMM_STRATEGY_FUSED,
-                                  .in = SYMM_FLOAT16,
-                                  .out = SYMM_FLOAT16,
-                                  .m = 5,
-                                  .k = 64,
-                                  .l = 1,
-                                  .nb = 1,
-                                  .n = {256},
-                                  .contiguous = true};
-    struct matmul_rounds test = {c, ROUNDS, BURST, -1, false, 0};
+    struct matmul_rounds test = {half_of_the_places, ROUNDS, BURST, -1, false, 0};
 
     setenv("SYMM_EMULATED_SMS", "4", 1);
     trace_begin();
@@ -202,4 +203,83 @@ TEST(packs, runs_begin_early_behind_each_other)
         ck_assert_int_lt(early, all);
     }
     trace_end();
+}
+
+/* ----------------------------------------------------------- behind other kernels on the stream */
+
+/* The runs of a round, each between other calls on its stream, of a group of its own. */
+static symm_status run_between(struct rank *self, struct matmul_job *job, symm_group *others,
+                               float *x, symm_stream stream)
+{
+    for (int i = 0; i < BURST; i++) {
+        RANK_TRY(self, symm_all_reduce(others, x, x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, stream));
+        RANK_TRY(self, matmul_job_run(self, job, stream));
+    }
+    RANK_TRY(self, matmul_job_fetch(self, job, NULL, stream));
+    return matmul_job_look(self, job);
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static void run_two_groups(struct rank *self, void *arg)
+{
+    const struct matmul_case *c = arg;
+    const int all[] = {0, 1};
+    struct matmul_job job = {.m = NULL};
+    symm_context *ctx = NULL;
+    symm_group *world, *others = NULL;
+    symm_stream stream = NULL;
+    void *x = NULL;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    world = symm_context_world(ctx);
+    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    RANK_TRY(self, symm_group_create(world, 2, all, &others));
+    RANK_TRY(self, symm_alloc(others, 16, &x));
+    RANK_TRY(self, symm_fill(x, 0, 16, stream));
+    RANK_TRY(self, matmul_job_open(self, ctx, world, c, &job));
+    RANK_TRY(self, matmul_job_create(self, &job));
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        RANK_TRY(self, matmul_job_send(self, &job, round, stream));
+        RANK_TRY(self, run_between(self, &job, others, x, stream));
+    }
+out:
+    matmul_job_close(&job);
+    symm_group_destroy(others);
+    symm_stream_destroy(stream);
+    symm_context_destroy(ctx);
+}
+
+/* All runs were launches like this. */
+static void assert_launches(const char *launch)
+{
+    for (int rank = 0; rank < 2; rank++)
+        ck_assert_int_eq(trace_count(rank, launch), ROUNDS * BURST);
+    trace_end();
+}
+
+/* A run behind another one, with a call of another group between them, does not begin early. */
+TEST(packs, a_call_of_another_group_may_need_room)
+{
+    struct matmul_case c = half_of_the_places;
+
+    setenv("SYMM_EMULATED_SMS", "4", 1);
+    trace_begin();
+    ranks_run_ok(2, RANKS_AS_PROCESSES, run_two_groups, &c, 60);
+    assert_launches("grid=4,1,1 block=256,1,1 early=0");
+}
+
+/* Nor does a product behind the all-gather of its own run. */
+TEST(packs, the_all_gather_of_a_run_may_need_room)
+{
+    struct matmul_rounds test = {half_of_the_places, ROUNDS, BURST, -1, false, 0};
+
+    test.c.kind = SYMM_ALL_GATHER_MATMUL;
+    test.c.strategy = SYMM_STRATEGY_UNFUSED;
+    test.c.m = 9;
+    test.c.n[0] = 200;
+    test.c.k = 1160;
+    trace_begin();
+    ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 60);
+    assert_launches("grid=12,1,1 block=256,1,1 early=0");
 }
