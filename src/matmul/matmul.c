@@ -11,6 +11,7 @@
 #include "product.h"
 #include "rival.h"
 #include "runtime/api/scope.h"
+#include "runtime/base/log.h"
 #include "runtime/group/capture.h"
 #include "runtime/group/domains.h"
 #include "runtime/group/kernel.h"
@@ -118,23 +119,27 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
 /*
  * If rows arrive during the run, or results leave during it, cuBLASLt multiplies the rows of one
  * rank at a time, or none: a product of its own neither waits for rows nor has several
- * destinations. Partial sums for a collective have another layout.
+ * destinations. Partial sums for a collective have another layout. The ranks have agreed by now, so
+ * after a failure, symm's kernels compute as without cuBLASLt.
  */
-static symm_status suit_cublas_to_plan(struct symm_matmul *m)
+static void suit_cublas_to_plan(struct symm_matmul *m)
 {
     const bool had = m->cublas != NULL, by_ranks = m->plan.strategy == SYMM_STRATEGY_PIPELINED;
+    struct symm_context *ctx = m->group->ctx;
     struct symm_problem product;
 
     if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D && !m->plan.collective &&
         m->plan.sums != SYMM_SUMS_BANDS)
-        return SYMM_OK;
+        return;
     symm__cublas_release(m->cublas);
     m->cublas = NULL;
     if (!had || (!by_ranks && !m->plan.collective))
-        return SYMM_OK;
+        return;
     symm__collect_product(&m->collect, &m->problem, &product);
-    return symm__cublas_prepare(m->group->ctx, &product, by_ranks ? m->transport.view.nranks : 1,
-                                &m->cublas);
+    if (symm__cublas_prepare(ctx, &product, by_ranks ? m->transport.view.nranks : 1, &m->cublas) !=
+        SYMM_OK)
+        symm__log(&ctx->log, SYMM_LOG_WARNING, "a product does not use cuBLASLt: %s",
+                  symm__failure_text());
 }
 
 /* The plan of symm's kernels for all rows, with the bits of all rows in one matrix. */
@@ -242,7 +247,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
     }
     TRY(agree(call, mine, m, &own, all));
     plan(m, all, call->group->nranks);
-    TRY(suit_cublas_to_plan(m));
+    suit_cublas_to_plan(m);
     settle(m, rival, had);
     st = m->operation->prepare(call, m);
 out:

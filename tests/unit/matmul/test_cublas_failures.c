@@ -139,3 +139,56 @@ TEST(failures, workspaces_are_used_again)
     ranks_run_ok(1, RANKS_AS_THREADS, make_and_unmake, NULL, LIMIT_S);
     ck_assert_int_eq(fake->objects, 0);
 }
+
+/* ------------------------------------------------------------- a setting that changes meanwhile */
+
+extern char **environ;
+
+static _Thread_local int lookups; /* of SYMM_MATMUL_CUBLAS, until another value comes; 0: none */
+
+/* Stands before the C library's. */
+char *getenv(const char *name)
+{
+    static char wrong[] = "2";
+    const size_t nbytes = strlen(name);
+
+    if (lookups > 0 && strcmp(name, "SYMM_MATMUL_CUBLAS") == 0 && --lookups == 0)
+        return wrong;
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, name, nbytes) == 0 && (*e)[nbytes] == '=')
+            return *e + nbytes + 1;
+    return NULL;
+}
+
+/* All ranks have agreed on the plan when rank 1 looks for cuBLASLt a second time. */
+static void fail_behind_the_votes(struct rank *self, void *arg)
+{
+    const struct matmul_case *c = arg;
+    struct matmul_job job = {.nbytes = {0}};
+    symm_context *ctx = NULL;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), c, &job));
+    disguise(ctx, true);
+    lookups = self->rank == 1 ? 4 : 0; /* each time one checks that it is set, one reads it */
+    RANK_TRY(self, matmul_job_create(self, &job));
+    CHECK_RANK(self, lookups == 0 && (job.m->cublas == NULL) == (self->rank == 1));
+    RANK_TRY(self, matmul_job_works(self, &job, 1, NULL));
+out:
+    matmul_job_close(&job);
+    end_context(ctx);
+}
+
+TEST(failures, a_rank_without_cublaslt_behind_the_votes_keeps_none_waiting)
+{
+    struct matmul_case c = simple(5, 40, 7);
+
+    c.kind = SYMM_MATMUL_ALL_REDUCE;
+    c.strategy = SYMM_STRATEGY_UNFUSED;
+    open_fake();
+    setenv("SYMM_TIMEOUT_MS", "2000", 1);
+    setenv("SYMM_MATMUL_CUBLAS", "1", 1);
+    ranks_run_ok(3, RANKS_AS_THREADS, fail_behind_the_votes, &c, LIMIT_S);
+    ck_assert_int_eq(fake->products, 2);
+    ck_assert_int_eq(fake->objects, 0);
+}
