@@ -231,9 +231,13 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *                         than 0 without c, an address that is not aligned to its elements,
  *                         symmetric memory that is too short, memory that the device cannot access
  *                         (a host array), an overlap, m is NULL
- *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. Not in a capture,
- *                         the group then ends with ERROR_PEER if other ranks wait for rows or
- *                         results: in all kinds that communicate but an unfused ALL_GATHER_MATMUL
+ *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. In a kind that
+ *                         communicates, other ranks wait for this rank's run. So the group ends
+ *                         with ERROR_PEER if the run had begun its work for them, outside of a
+ *                         capture. If it had not, the group stays usable: symm_check() returns OK.
+ *                         Then this rank may run the product again, if SYMM_CHECK is 0, or call
+ *                         symm_abort(). An unfused ALL_GATHER_MATMUL never ends the group. But its
+ *                         rows may have been gathered: call symm_abort(), unless all ranks failed
  *         ERROR_MISMATCH  with SYMM_CHECK=1: ranks run different products, or sums with different
  *                         alpha or beta; the text names both
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE

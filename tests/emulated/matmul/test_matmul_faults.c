@@ -11,7 +11,7 @@
 #include "matmul_bench.h"
 #include "test.h"
 
-enum { TRIO = 3, CALL = 48 };
+enum { TRIO = 3, CALL = 48, BEGIN_CALLS = 2 };
 
 /* The rank whose calls fail, and its product. */
 struct sweep {
@@ -32,7 +32,8 @@ struct life {
     struct matmul_group group;
     bool (*set_fault)(const char *);
     const char *(*last_fault)(void);
-    int k; /* the call that fails; 0: none */
+    int k;     /* the call that fails; 0: none */
+    bool sent; /* an earlier call of the runs was behind the first work for other ranks */
     struct leaks before;
 };
 
@@ -151,9 +152,28 @@ out:
 }
 
 /*
- * A run that fails has ended the group, or a second attempt works. An unfused all-gather does not
- * end it: then this rank does.
+ * A run has failed on this rank. It has ended the group, if and only if it had come to its work for
+ * other ranks. If it has not, a second attempt works. An unfused all-gather never ends the group:
+ * then this rank does.
  */
+static symm_status check_end(struct rank *self, struct life *life)
+{
+    const bool unfused =
+        life->c.kind == SYMM_ALL_GATHER_MATMUL && life->sweep->strategy == SYMM_STRATEGY_UNFUSED;
+    const bool ended = symm_check(life->group.g) != SYMM_OK;
+
+    CHECK_RANK(self, !ended || (life->k > 1 && !unfused));
+    CHECK_RANK(self, ended || !life->sent);
+    life->sent = ended;
+    if (unfused)
+        symm_abort(life->group.g, symm_error_text());
+    else if (!ended)
+        RANK_TRY(self, matmul_job_run(self, &life->group.job, life->b.stream));
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
 static symm_status live_run(struct rank *self, struct life *life, struct news *news)
 {
     struct matmul_job *job = &life->group.job;
@@ -168,11 +188,7 @@ static symm_status live_run(struct rank *self, struct life *life, struct news *n
     if (self->rank == life->sweep->bad && st != SYMM_OK) {
         CHECK_RANK_MSG(self, st == injected(life) && names_it(life, news), "%s: %s: %s", news->call,
                        symm_status_name(st), symm_error_text());
-        if (life->c.kind == SYMM_ALL_GATHER_MATMUL &&
-            life->sweep->strategy == SYMM_STRATEGY_UNFUSED)
-            symm_abort(g, symm_error_text());
-        if (symm_check(g) == SYMM_OK)
-            RANK_TRY(self, matmul_job_run(self, job, life->b.stream));
+        RANK_TRY(self, check_end(self, life));
     }
     news->ended = symm_check(g) != SYMM_OK;
     RANK_TRY(self, share_news(self, life, news));
@@ -276,6 +292,8 @@ static void sweep_calls(struct sweep *s, rank_fn fn, const char *what, int least
            what, (int)s->kind, (int)s->strategy, s->by_engine ? " by copy engines" : "",
            s->traced ? ", traced" : "", s->bad, (int)counts[0], (int)counts[1], (int)counts[2]);
     ck_assert_int_ge(counts[0], least);
+    if (s->traced) /* the trace is cleared first, behind the calls with which every call begins */
+        ck_assert_int_gt(counts[1] - counts[2], BEGIN_CALLS);
 }
 
 TEST_GROUP(faults, 120);
