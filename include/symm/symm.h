@@ -376,10 +376,11 @@ SYMM_API const char *symm_multicast_off(const symm_group *group);
  * are undefined.
  *
  * Scope:  Collective.
- * Errors: ERROR_ARGUMENT  nbytes is 0 or does not fit the window
+ * Errors: ERROR_ARGUMENT  nbytes is 0 or does not fit the window, or out is NULL
  *         ERROR_MEMORY    on any rank; the text names it
- *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH (sizes differ), ERROR_PEER, ERROR_TIMEOUT,
- *         ERROR_STATE
+ *         ERROR_MISMATCH  sizes differ; the text names the ranks and their sizes. A rank whose size
+ *                         is wrong gets ERROR_ARGUMENT instead
+ *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
 
@@ -438,7 +439,9 @@ SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbyte
  *
  * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits
  *         size_t.
- * Errors: as symm_alloc
+ * Errors: as symm_alloc. If dtype, ndim or shape is outside of these limits on some ranks, or a
+ *         pointer is NULL, they get ERROR_ARGUMENT. The others get ERROR_MISMATCH, with a text that
+ *         names them
  */
 SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim,
                                        const int64_t *shape, symm_tensor *out);

@@ -42,6 +42,23 @@ BENCH_TEST(disagreement, a_bad_argument_on_one_rank_reaches_the_others, 2)
 out:;
 }
 
+BENCH_TEST(disagreement, a_bad_shape_on_one_rank_is_a_mismatch_on_the_others, 3)
+{
+    const int64_t shape[] = {self->rank == 1 ? 0 : 16};
+    symm_tensor t = {.data = NULL};
+
+    if (self->rank == 1) {
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_tensor_alloc: shape[0] is 0 (on rank 1)",
+                         symm_tensor_alloc(b->world, SYMM_FLOAT32, 1, shape, &t));
+    } else {
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH,
+                         "rank 0, 2: symm_alloc(64 bytes); rank 1: symm_tensor_alloc(1 dimensions)",
+                         symm_tensor_alloc(b->world, SYMM_FLOAT32, 1, shape, &t));
+    }
+    CHECK_RANK(self, !t.data);
+out:;
+}
+
 BENCH_TEST(disagreement, different_stream_calls_are_named_at_once_with_checking_on, 2)
 {
     b->ended = true;
