@@ -21,7 +21,7 @@ from pathlib import Path
 
 # By area: expressions of tests, cheap ones first. A test of a later expression runs if the earlier ones have found nothing.
 TESTS = {
-    "hub": ["unit/test_(hub_.*|join|message)$",
+    "hub": ["unit/test_(hub_.*|join|message|packet_call)$",
             "fuzz/hub_made_up|emulated/test_(exchange.*|place|rendezvous)$",
             "emulated/test_(joining_misuse|context|group|leave|mismatch|abort|late|misuse|alloc|faults|order|promise)$"],
     "span": ["emulated/test_spanning.*$"],

@@ -85,7 +85,8 @@ static void write_call(uint32_t call, bool with_size, char *text, size_t nbytes)
 
 bool symm__packet_calls_differ(uint32_t flag, uint32_t other)
 {
-    return flag != other && flag >> SYMM_PACKET_CALL_BITS == other >> SYMM_PACKET_CALL_BITS;
+    return other != 0 && flag != other &&
+           flag >> SYMM_PACKET_CALL_BITS == other >> SYMM_PACKET_CALL_BITS;
 }
 
 void symm__packet_call_texts(uint32_t flag, uint32_t other, char *text, char *other_text,

@@ -28,7 +28,7 @@ struct symm_packet_call {
 /* 1 to 2^SYMM_PACKET_CALL_BITS - 1: never 0. */
 uint32_t symm__packet_call(const struct symm_packet_call *call);
 
-/* Whether two flags have the same epoch and different calls. */
+/* Whether two flags have the same epoch and different calls. An empty slot, 0, has no call. */
 bool symm__packet_calls_differ(uint32_t flag, uint32_t other);
 
 /*

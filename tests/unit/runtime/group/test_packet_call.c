@@ -108,6 +108,7 @@ TEST(packet_call, flags_differ_in_the_call_only_if_the_epoch_is_the_same)
     ck_assert(!symm__packet_calls_differ(0x00070200, 0x00070200));
     ck_assert(!symm__packet_calls_differ(0x00070200, 0x00080201));
     ck_assert(!symm__packet_calls_differ(0x00070200, 0));
+    ck_assert(!symm__packet_calls_differ(0x00000200, 0)); /* an empty slot, in the first epoch */
 }
 
 static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char *b_text)
