@@ -1,11 +1,11 @@
 /* Makes, watches and releases the links of a group. */
 #include "links.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/names.h>
+#include "runtime/base/cond.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 #include "runtime/base/thread.h"
@@ -20,7 +20,7 @@ enum {
     WATCH_MS = 20,       /* between looks at the group */
     ASK_EACH = 5,        /* looks between questions to the communicators */
     RAIL_BLOCKS = 4,     /* of NCCL on a rail: the network card of one GPU needs no more */
-    ABORT_S = 10,        /* how long an abort may take before its communicator is given up */
+    ABORT_MS = 10000,    /* how long an abort may take before its communicator is given up */
 };
 
 /* What each rank tells the others. */
@@ -84,26 +84,13 @@ static void ask_comms(struct symm_links *links)
             symm__links_fail(links->group, SYMM_ERROR_PEER);
 }
 
-static void wait_a_moment(struct symm_links *links)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += WATCH_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_cond_timedwait(&links->changed, &links->lock, &until);
-}
-
 static void *watch(void *arg)
 {
     struct symm_links *links = arg;
 
     pthread_mutex_lock(&links->lock);
     for (int i = 1; !links->closing && !atomic_load(&links->group->ended); i++) {
-        wait_a_moment(links);
+        symm__cond_wait(&links->changed, &links->lock, symm__deadline_in(WATCH_MS));
         if (i % ASK_EACH == 0)
             ask_comms(links);
     }
@@ -126,18 +113,15 @@ static symm_status start(struct symm_links *links)
 /* Returns whether the thread has ended; if it has not, an abort does not return. */
 static bool stop(struct symm_links *links)
 {
-    struct timespec until;
-    int err = 0;
+    const symm_deadline deadline = symm__deadline_in(ABORT_MS);
 
     if (!links->runs)
         return true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ABORT_S;
     pthread_mutex_lock(&links->lock);
     links->closing = true;
     pthread_cond_broadcast(&links->changed);
-    while (!links->finished && err != ETIMEDOUT)
-        err = pthread_cond_timedwait(&links->changed, &links->lock, &until);
+    while (!links->finished && symm__cond_wait(&links->changed, &links->lock, deadline))
+        ;
     const bool ended = links->finished;
     pthread_mutex_unlock(&links->lock);
     if (ended)
@@ -202,11 +186,14 @@ static struct symm_links *links_new(struct symm_group *group)
         symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
         return NULL;
     }
+    if (symm__cond_init(&links->changed) != SYMM_OK) {
+        free(links);
+        return NULL;
+    }
     links->group = group;
     links->attachment.release = release;
     links->inner_end.release = forget_inner;
     pthread_mutex_init(&links->lock, NULL);
-    pthread_cond_init(&links->changed, NULL);
     return links;
 }
 

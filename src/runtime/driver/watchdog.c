@@ -1,11 +1,10 @@
 /* A detached thread and a record. The caller or the thread frees the record, whichever is last. */
 #include "watchdog.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
+#include "runtime/base/cond.h"
 
 struct watch {
     void (*run)(void *job);
@@ -43,17 +42,16 @@ static void *watched_thread(void *arg)
 static struct watch *watch_new(void (*run)(void *), void (*drop)(void *), void *job)
 {
     struct watch *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
 
     if (!w)
         return NULL;
     *w = (struct watch){.run = run, .drop = drop, .job = job};
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
-    return w;
+    if (symm__cond_init(&w->changed) == SYMM_OK)
+        return w;
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    return NULL;
 }
 
 /*
@@ -86,14 +84,10 @@ symm_status symm__watch(void (*run)(void *), void (*drop)(void *), void *job,
         return symm__fail_errno(err, "pthread_create");
     }
 
-    struct timespec until = {.tv_sec = deadline / 1000000, .tv_nsec = deadline % 1000000 * 1000};
     pthread_mutex_lock(&w->lock);
-    while (!w->done && !w->abandoned) {
-        if (deadline == SYMM_NEVER)
-            pthread_cond_wait(&w->changed, &w->lock);
-        else if (pthread_cond_timedwait(&w->changed, &w->lock, &until) == ETIMEDOUT && !w->done)
+    while (!w->done && !w->abandoned)
+        if (!symm__cond_wait(&w->changed, &w->lock, deadline) && !w->done)
             w->abandoned = true;
-    }
     *late = w->abandoned;
     pthread_mutex_unlock(&w->lock);
     if (*late) {

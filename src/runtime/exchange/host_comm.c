@@ -4,25 +4,12 @@
  */
 #include "state.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/cond.h"
 
 /* ---- Objects ---- */
-
-static symm_status init_cond(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    int err = pthread_condattr_init(&attr);
-
-    if (!err) {
-        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        err = pthread_cond_init(cond, &attr);
-        pthread_condattr_destroy(&attr);
-    }
-    return err ? symm__fail_errno(err, "pthread_cond_init") : SYMM_OK;
-}
 
 /*
  * Lock held. Sets the sticky status; the first end wins. Returns true if the owner must be told;
@@ -50,7 +37,7 @@ symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nrank
 
     if (!comm)
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group");
-    symm_status st = init_cond(&comm->changed);
+    symm_status st = symm__cond_init(&comm->changed);
     if (st != SYMM_OK) {
         free(comm);
         return st;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/cond.h"
 #include "runtime/base/fd.h"
 #include "state.h"
 
@@ -46,17 +47,6 @@ uint64_t symm__exchange_settled(struct symm_exchange *x)
     return atomic_load(&x->settled);
 }
 
-/* Lock held. Waits for a change of the comm until the given time. */
-static void wait_until(struct symm_host_comm *comm, int64_t until_us)
-{
-    struct timespec at = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
-
-    if (until_us == SYMM_NEVER)
-        pthread_cond_wait(&comm->changed, &comm->x->lock);
-    else
-        pthread_cond_timedwait(&comm->changed, &comm->x->lock, &at);
-}
-
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -87,7 +77,8 @@ symm_status symm__host_comm_wait(struct symm_host_comm *comm, struct symm_wait *
             m.type = SYMM_MESSAGE_SLOW;
             slow = now + x->slow_us;
         } else {
-            wait_until(comm, earlier(slow, answer == SYMM_NEVER ? deadline : answer));
+            symm__cond_wait(&comm->changed, &x->lock,
+                            earlier(slow, answer == SYMM_NEVER ? deadline : answer));
         }
         if (m.type) {
             pthread_mutex_unlock(&x->lock);
@@ -121,7 +112,7 @@ symm_status symm__host_comm_confirm(struct symm_host_comm *comm, symm_deadline d
             pthread_mutex_unlock(&x->lock);
             return symm__fail(SYMM_ERROR_TIMEOUT, "%s does not answer", symm__exchange_hub(x).text);
         }
-        wait_until(comm, deadline);
+        symm__cond_wait(&comm->changed, &x->lock, deadline);
     }
     pthread_mutex_unlock(&x->lock);
     st = symm__host_comm_check(comm);
@@ -139,7 +130,7 @@ bool symm__host_comm_quiet(struct symm_host_comm *comm, symm_deadline deadline)
         return quiet;
     pthread_mutex_lock(&x->lock);
     while (!comm->quiet && !x->lost && !symm__deadline_over(deadline))
-        wait_until(comm, deadline);
+        symm__cond_wait(&comm->changed, &x->lock, deadline);
     quiet = comm->quiet;
     pthread_mutex_unlock(&x->lock);
     return quiet;
