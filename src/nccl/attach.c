@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
@@ -17,11 +16,10 @@
 #include "alone.h"
 #include "error.h"
 #include "real.h"
-#include "scales.h"
+#include "retirement.h"
 #include "settings.h"
-#include "windows.h"
 
-enum { NCCL_CHANNELS = 32, POLL_US = 1000, EXIT_WAIT_MS = 200, STAGING_BYTES = 64 << 20 };
+enum { NCCL_CHANNELS = 32, POLL_US = 1000, STAGING_BYTES = 64 << 20 };
 
 struct attachment {
     struct nccl_comm *comm;
@@ -198,21 +196,6 @@ static void create(struct attachment *a)
         snprintf(a->why, sizeof a->why, "%.240s", symm_error_text());
 }
 
-/* Frees a binding, whose context is current or was not made. */
-static void unbind(struct nccl_binding *b)
-{
-    nccl__windows_forget(b);
-    nccl__scales_forget(b);
-    symm_context_destroy(b->symm);
-    if (b->order)
-        b->driver->cuEventDestroy(b->order);
-    b->driver->cuCtxSetCurrent(NULL);
-    if (b->context)
-        b->driver->cuDevicePrimaryCtxRelease(b->device);
-    symm__driver_close(b->driver);
-    free(b);
-}
-
 static void tell(const struct attachment *a)
 {
     const struct symm_log log = {.rank = a->binding->rank};
@@ -262,7 +245,7 @@ static void *attach(void *arg)
     } else {
         tell(a);
         snprintf(c->why, sizeof c->why, "%s", a->why);
-        unbind(b);
+        nccl__binding_free(b);
     }
     free(a);
     atomic_store(&c->state, attached ? NCCL_COMM_ATTACHED : NCCL_COMM_FORWARDED);
@@ -309,80 +292,14 @@ ncclResult_t nccl__attach_wait(ncclComm_t real)
     return ncclSystemError;
 }
 
-/* ------------------------------------------------------------------------------------ detaching */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t fewer = PTHREAD_COND_INITIALIZER;
-static int nretiring;
-
-static void *retire(void *arg)
-{
-    struct nccl_binding *b = arg;
-
-    b->driver->cuCtxSetCurrent(b->context);
-    unbind(b);
-    pthread_mutex_lock(&lock);
-    nretiring--;
-    pthread_cond_broadcast(&fewer);
-    pthread_mutex_unlock(&lock);
-    return NULL;
-}
-
-/* Ranks destroy a communicator at different times or never; the context's end is a vote. */
-static void begin_to_retire(struct nccl_binding *b)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    pthread_mutex_lock(&lock);
-    nretiring++;
-    pthread_mutex_unlock(&lock);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, retire, b) != 0)
-        retire(b);
-    pthread_attr_destroy(&attributes);
-}
-
-/* At exit the other ranks may be about to destroy, too. */
-__attribute__((destructor)) static void wait_for_retiring(void)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += EXIT_WAIT_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&lock);
-    while (nretiring > 0 && pthread_cond_timedwait(&fewer, &lock, &until) == 0)
-        ;
-    pthread_mutex_unlock(&lock);
-}
-
-/* As ncclCommDestroy() does, waits for the calls that are enqueued. */
-static void finish(const struct nccl_binding *b)
-{
-    CUcontext current = NULL;
-
-    b->driver->cuCtxGetCurrent(&current);
-    b->driver->cuCtxSetCurrent(b->context);
-    b->driver->cuCtxSynchronize();
-    b->driver->cuCtxSetCurrent(current);
-}
-
-void nccl__detach(ncclComm_t real, bool aborted)
+struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
 {
     struct nccl_comm *comm = nccl__comm_find(real);
+    struct nccl_binding *b = comm && nccl__comm_settle(comm) ? comm->binding : NULL;
 
-    if (!comm)
-        return;
-    if (nccl__comm_settle(comm)) {
-        struct nccl_binding *b = comm->binding;
-        const bool ends = aborted || symm_check(b->eager) || symm_check(b->captured);
-        symm_abort(ends ? b->eager : NULL, NCCL_ABORTED);
-        symm_abort(ends ? b->captured : NULL, NCCL_ABORTED);
-        finish(b);
-        begin_to_retire(b);
-    }
-    nccl__comm_remove(comm);
+    if (b && (aborted || symm_check(b->eager) || symm_check(b->captured)))
+        nccl__binding_abort(b);
+    if (comm)
+        nccl__comm_remove(comm);
+    return b;
 }

@@ -17,13 +17,11 @@ void nccl__attach(ncclComm_t real);
  */
 ncclResult_t nccl__attach_wait(ncclComm_t real);
 
-/* Why a group ends by nccl__detach(): the other ranks read it. */
-#define NCCL_ABORTED "ncclCommAbort"
-
 /*
- * Leaves the symm context of a communicator that is about to be destroyed or aborted, or to change
- * its ranks. aborted: calls that are under way end at once, on all ranks.
+ * Takes symm's part from a communicator that is about to be destroyed or aborted, and returns it
+ * for nccl__binding_retire(). NULL: it has none. aborted: calls that are under way end, as they do
+ * in a communicator whose group has ended.
  */
-void nccl__detach(ncclComm_t real, bool aborted);
+struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted);
 
 #endif

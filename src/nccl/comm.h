@@ -19,6 +19,7 @@ enum { NCCL_WHY_BYTES = 256 };
 /* The part of a communicator that is symm's. */
 struct nccl_binding {
     int rank, nranks;
+    bool aborted; /* its calls */
     const struct symm_driver *driver;
     CUdevice device;
     CUcontext context;

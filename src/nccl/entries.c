@@ -5,6 +5,7 @@
 #include "error.h"
 #include "queue.h"
 #include "real.h"
+#include "retirement.h"
 #include "settings.h"
 #include "stats.h"
 #include "windows.h"
@@ -125,23 +126,27 @@ ENTRY(ncclResult_t, ncclCommGrow)
 
 ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)
 {
-    if (!nccl__inside)
-        nccl__detach(comm, false);
+    nccl__binding_retire(nccl__inside ? NULL : nccl__detach(comm, false));
     return NCCL_REAL(ncclCommDestroy, (comm));
 }
 
+/* The real abort goes first: taken calls may wait behind forwarded ones, which it ends. */
 ENTRY(ncclResult_t, ncclCommAbort)(ncclComm_t comm)
 {
-    if (!nccl__inside)
-        nccl__detach(comm, true);
-    return NCCL_REAL(ncclCommAbort, (comm));
+    struct nccl_binding *binding = nccl__inside ? NULL : nccl__detach(comm, true);
+    const ncclResult_t result = NCCL_REAL(ncclCommAbort, (comm));
+
+    nccl__binding_retire(binding);
+    return result;
 }
 
 ENTRY(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags)
 {
-    if (!nccl__inside)
-        nccl__detach(comm, true);
-    return NCCL_REAL(ncclCommRevoke, (comm, flags));
+    struct nccl_binding *binding = nccl__inside ? NULL : nccl__detach(comm, true);
+    const ncclResult_t result = NCCL_REAL(ncclCommRevoke, (comm, flags));
+
+    nccl__binding_retire(binding);
+    return result;
 }
 
 /*

@@ -402,6 +402,69 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* Waits until all ranks have come here for the nth time. */
+static void meet(const struct rank *self, struct meeting *place, int nth)
+{
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < nth * self->nranks)
+        usleep(1000);
+}
+
+/*
+ * A forwarded call waits for rank 1, which never comes, and so does one of another communicator.
+ * Taken calls end, and neither abort waits for the other communicator's call.
+ */
+DEVICE_TEST(dropin, an_abort_does_not_wait_for_forwarded_calls, 3, .timeout_s = 20)
+{
+    ncclComm_t other = NULL;
+    CUstream beside = NULL;
+    float *x = floats(N, 1), *y = floats(N, 1);
+    JOIN(self);
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &other, NULL));
+    CU_TRY(self, cu.cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+    if (self->rank != 1) {
+        NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclProd, c->comm, c->stream));
+        ALL_REDUCE(x, x, c->stream);
+        NCCL_TRY(self, ncclAllReduce(y, y, N, ncclFloat32, ncclProd, other, beside));
+    }
+    meet(self, place, 1);
+    const int64_t start = symm__now_us();
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+    CHECK_RANK(self, symm__now_us() - start < 1500000);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    if (self->rank != 1)
+        CHECK_RANK(self, cu.cuStreamQuery(beside) == CUDA_ERROR_NOT_READY);
+    NCCL_TRY(self, ncclCommAbort(other));
+    CU_TRY(self, cu.cuStreamSynchronize(beside));
+out:
+    cu.cuStreamDestroy(beside);
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
+/* A taken call behind another communicator's call, which does not end: the abort gives up. */
+DEVICE_TEST(dropin, an_abort_does_not_wait_for_what_is_before_its_calls, 2, .timeout_s = 20)
+{
+    ncclComm_t other = NULL;
+    float *x = floats(N, 1);
+    JOIN(self);
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &other, NULL));
+    if (self->rank == 0)
+        NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclProd, other, c->stream));
+    ALL_REDUCE(x, x, c->stream);
+    meet(self, place, 1);
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+    if (self->rank == 0)
+        CHECK_RANK(self, cu.cuStreamQuery(c->stream) == CUDA_ERROR_NOT_READY);
+    NCCL_TRY(self, ncclCommAbort(other));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    meet(self, place, 2); /* a rank that ends now would leave before the other has left */
+out:
+    cu.cuMemFreeHost(x);
+}
+
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */

@@ -1,0 +1,23 @@
+/* How a rank leaves the symm context of a communicator. */
+#ifndef SYMM_NCCL_RETIREMENT_H
+#define SYMM_NCCL_RETIREMENT_H
+
+#include "comm.h"
+
+/* Why a group ends by nccl__binding_abort(): the other ranks read it. */
+#define NCCL_ABORTED "ncclCommAbort"
+
+/* Ends the calls of a binding: those that wait for other ranks end soon. Any thread. */
+void nccl__binding_abort(struct nccl_binding *b);
+
+/* Frees a binding, whose context is current or was not made. */
+void nccl__binding_free(struct nccl_binding *b);
+
+/*
+ * Waits for the calls of a binding, then leaves its context in a thread of its own: ranks leave at
+ * different times or never, and the context's end is a vote. If the calls were aborted, the wait
+ * has a limit, because other work may be before them on their streams. NULL is fine.
+ */
+void nccl__binding_retire(struct nccl_binding *b);
+
+#endif
