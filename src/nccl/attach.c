@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
+#include "runtime/base/thread.h"
 #include "runtime/driver/driver.h"
 #include "runtime/group/context.h"
 #include "alone.h"
@@ -21,20 +22,20 @@
 
 enum { NCCL_CHANNELS = 32, POLL_US = 1000, STAGING_BYTES = 64 << 20 };
 
+/* A rank's part of a vote. */
+struct card {
+    uint32_t version, settings;
+    char why[NCCL_WHY_BYTES - 32]; /* "rank N: " fits before it */
+};
+
 struct attachment {
-    struct nccl_comm *comm;
     ncclComm_t real;
     struct nccl_binding *binding;
     CUstream stream;
     CUdeviceptr buffer;       /* of the messages, */
     size_t room;              /* so large */
+    struct card *cards;       /* of all ranks; NULL: out of host memory */
     char why[NCCL_WHY_BYTES]; /* the reason not to attach; empty: none */
-};
-
-/* A rank's part of a vote. */
-struct card {
-    uint32_t version, settings;
-    char why[NCCL_WHY_BYTES - 32]; /* "rank N: " fits before it */
 };
 
 /* A nonblocking communicator returns InProgress until the call is done. */
@@ -73,7 +74,7 @@ static bool make_room(struct attachment *a, size_t nbytes)
     return true;
 }
 
-/* An all-gather of host memory, as symm_config.all_gather. */
+/* An all-gather of host memory, as symm_config.all_gather. all NULL: gives, and gets nothing. */
 static int gather(void *user, const void *mine, void *all, size_t nbytes)
 {
     struct attachment *a = user;
@@ -90,34 +91,37 @@ static int gather(void *user, const void *mine, void *all, size_t nbytes)
              NCCL_REAL(ncclAllGather, ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer,
                                        nbytes, ncclUint8, a->real, a->stream)),
              "ncclAllGather") &&
-        CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream) &&
+        (!all || CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream)) &&
         CU(a, cuStreamSynchronize, a->stream);
     return !ok;
+}
+
+/* Sets the reason if this rank's card has one. A card of another version may be no text. */
+static void judge(struct attachment *a, int rank)
+{
+    const struct card *card = &a->cards[rank];
+
+    if (card->version != a->cards[0].version)
+        snprintf(a->why, sizeof a->why, "rank %d has another version of symm", rank);
+    else if (card->why[0])
+        snprintf(a->why, sizeof a->why, "rank %d: %.*s", rank, (int)sizeof card->why - 1,
+                 card->why);
+    else if (card->settings != a->cards[0].settings)
+        snprintf(a->why, sizeof a->why, "rank %d has other settings SYMM_NCCL_*", rank);
 }
 
 /* Whether no rank has a reason against it. Every rank sets the reason of the first one. */
 static bool vote(struct attachment *a)
 {
     struct card mine = {.version = SYMM_VERSION, .settings = nccl__settings_hash()};
-    struct card *all = calloc((size_t)a->binding->nranks, sizeof *all);
-    bool ok = all != NULL;
 
     memcpy(mine.why, a->why, sizeof mine.why - 1);
-    ok = ok && gather(a, &mine, all, sizeof mine) == 0;
+    if (gather(a, &mine, a->cards, sizeof mine) != 0 || !a->cards)
+        return false;
     a->why[0] = 0;
-    for (int r = 0; r < a->binding->nranks && ok; r++) {
-        if (all[r].why[0])
-            snprintf(a->why, sizeof a->why, "rank %d: %s", r, all[r].why);
-        else if (all[r].version != all[0].version)
-            snprintf(a->why, sizeof a->why, "rank %d has another version of symm", r);
-        else if (all[r].settings != all[0].settings)
-            snprintf(a->why, sizeof a->why, "rank %d has other settings SYMM_NCCL_*", r);
-        ok = !a->why[0];
-    }
-    if (!all)
-        snprintf(a->why, sizeof a->why, "out of host memory");
-    free(all);
-    return ok;
+    for (int r = 0; r < a->binding->nranks && !a->why[0]; r++)
+        judge(a, r);
+    return !a->why[0];
 }
 
 /* The facts of the real communicator, its device and a stream on it. */
@@ -132,12 +136,16 @@ static bool open_device(struct attachment *a)
         return false;
     if (b->nranks < 2 && !nccl__real()->alone)
         return false;
-    if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
+    a->cards = calloc((size_t)b->nranks, sizeof *a->cards);
+    if (!a->cards)
+        snprintf(a->why, sizeof a->why, "out of host memory");
+    if (!CU(a, cuCtxGetCurrent, &b->before) ||
+        !CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
         !CU(a, cuCtxSetCurrent, b->context) ||
         !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
         !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
         return false;
-    return true;
+    return !a->why[0];
 }
 
 /*
@@ -228,56 +236,59 @@ static bool attach_together(struct attachment *a)
     return ok;
 }
 
+static void close_messages(struct attachment *a)
+{
+    if (a->buffer)
+        a->binding->driver->cuMemFree(a->buffer);
+    if (a->stream)
+        a->binding->driver->cuStreamDestroy(a->stream);
+    free(a->cards);
+}
+
+/* A rank with a reason against it takes part, since the others wait for its vote. */
 static void *attach(void *arg)
 {
-    struct attachment *a = arg;
-    struct nccl_comm *c = a->comm;
-    struct nccl_binding *b = a->binding;
-    const bool attached = attach_together(a);
+    struct nccl_comm *c = arg;
+    struct nccl_binding *b = calloc(1, sizeof *b), spare = {0};
+    struct attachment a = {.real = atomic_load(&c->real), .binding = b ? b : &spare};
+    bool attached = false;
 
-    if (a->buffer)
-        b->driver->cuMemFree(a->buffer);
-    if (a->stream)
-        b->driver->cuStreamDestroy(a->stream);
+    snprintf(a.why, sizeof a.why, "%s", b ? c->why : "out of host memory");
+    if (symm__driver_open(NULL, &a.binding->driver) == SYMM_OK) {
+        attached = attach_together(&a);
+        close_messages(&a);
+    }
     if (attached) {
         c->binding = b;
-        b->driver->cuCtxSetCurrent(NULL);
+        b->driver->cuCtxSetCurrent(b->before);
+        b->before = NULL; /* another thread leaves the context */
     } else {
-        tell(a);
-        snprintf(c->why, sizeof c->why, "%s", a->why);
-        nccl__binding_free(b);
+        tell(&a);
+        snprintf(c->why, sizeof c->why, "%s", a.why);
+        if (a.binding->driver)
+            nccl__binding_close(a.binding);
+        free(b);
     }
-    free(a);
     atomic_store(&c->state, attached ? NCCL_COMM_ATTACHED : NCCL_COMM_FORWARDED);
     return NULL;
 }
 
-static bool start(struct nccl_comm *comm, ncclComm_t real)
-{
-    struct attachment *a = calloc(1, sizeof *a);
-    struct nccl_binding *b = calloc(1, sizeof *b);
-
-    if (a && b && symm__driver_open(NULL, &b->driver) == SYMM_OK) {
-        *a = (struct attachment){.comm = comm, .real = real, .binding = b};
-        if (pthread_create(&comm->thread, NULL, attach, a) == 0)
-            return true;
-        symm__driver_close(b->driver);
-    }
-    free(a);
-    free(b);
-    return false;
-}
-
 void nccl__attach(ncclComm_t real)
 {
-    if (!real || nccl__comm_find(real) || nccl__settings()->forwards_all)
+    struct nccl_comm nowhere = {.real = real}, *comm;
+
+    if (!real || nccl__comm_find(real))
         return;
-    struct nccl_comm *comm = nccl__comm_add(real);
-    if (!comm)
+    comm = nccl__comm_add(real);
+    if (comm && nccl__settings()->forwards_all && !nccl__real()->alone)
+        snprintf(comm->why, sizeof comm->why, "SYMM_NCCL_FORWARD=all");
+    if (comm && symm__thread_start(&comm->thread, "symm attach", attach, comm) == SYMM_OK) {
+        comm->joined = false;
         return;
-    comm->joined = !start(comm, real);
-    if (comm->joined)
-        nccl__comm_remove(comm);
+    }
+    comm = comm ? comm : &nowhere;
+    snprintf(comm->why, sizeof comm->why, "no memory or thread to attach with");
+    attach(comm);
 }
 
 ncclResult_t nccl__attach_wait(ncclComm_t real)

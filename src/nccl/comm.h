@@ -23,6 +23,7 @@ struct nccl_binding {
     const struct symm_driver *driver;
     CUdevice device;
     CUcontext context;
+    CUcontext before; /* current in the thread that attaches */
     symm_context *symm;
     symm_group *eager, *captured;    /* calls outside of captures, and in captures */
     uint32_t max_blocks;             /* of a call: both libraries' kernels fit the GPU at once */
@@ -37,12 +38,12 @@ struct nccl_comm {
     pthread_t thread;             /* that attaches it, or maps its windows */
     bool joined;                  /* the thread */
     struct nccl_binding *binding; /* while the state is ATTACHED */
-    char why[NCCL_WHY_BYTES];     /* while it is FORWARDED */
+    char why[NCCL_WHY_BYTES];     /* it is FORWARDED, or will be; empty: not known yet */
 };
 
 /* NULL: not known. Any thread. */
 struct nccl_comm *nccl__comm_find(ncclComm_t real);
-/* Adds a communicator, whose state is ATTACHING. NULL: there are too many. */
+/* Adds a communicator, whose state is ATTACHING. NULL: out of host memory. */
 struct nccl_comm *nccl__comm_add(ncclComm_t real);
 /* Forgets it. Waits for its thread. Another thread may be adding others. */
 void nccl__comm_remove(struct nccl_comm *comm);

@@ -59,8 +59,8 @@ static ncclResult_t attach(ncclResult_t result, ncclComm_t *comm)
     if (nccl__inside || (result != ncclSuccess && result != ncclInProgress))
         return result;
     if (nccl__group_depth() > 0) {
-        nccl__queue_comm(comm); /* without memory it is not attached here: its vote says so */
-        return result;
+        const ncclResult_t queued = nccl__queue_comm(comm);
+        return queued == ncclSuccess ? result : queued;
     }
     nccl__attach(*comm);
     if (result == ncclSuccess && nccl__attach_wait(*comm) != ncclSuccess) {

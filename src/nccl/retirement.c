@@ -29,18 +29,17 @@ void nccl__binding_abort(struct nccl_binding *b)
     symm_abort(b->captured, NCCL_ABORTED);
 }
 
-void nccl__binding_free(struct nccl_binding *b)
+void nccl__binding_close(struct nccl_binding *b)
 {
     nccl__windows_forget(b);
     nccl__scales_forget(b);
     symm_context_destroy(b->symm);
     if (b->order)
         b->driver->cuEventDestroy(b->order);
-    b->driver->cuCtxSetCurrent(NULL);
+    b->driver->cuCtxSetCurrent(b->before);
     if (b->context)
         b->driver->cuDevicePrimaryCtxRelease(b->device);
     symm__driver_close(b->driver);
-    free(b);
 }
 
 static void quiesce(void *arg)
@@ -60,7 +59,8 @@ static void leave(void *arg)
     struct nccl_binding *b = arg;
 
     b->driver->cuCtxSetCurrent(b->context);
-    nccl__binding_free(b);
+    nccl__binding_close(b);
+    free(b);
     pthread_mutex_lock(&lock);
     nretiring--;
     pthread_cond_broadcast(&fewer);

@@ -10,8 +10,11 @@
 /* Ends the calls of a binding: those that wait for other ranks end soon. Any thread. */
 void nccl__binding_abort(struct nccl_binding *b);
 
-/* Frees a binding, whose context is current or was not made. */
-void nccl__binding_free(struct nccl_binding *b);
+/*
+ * Leaves a binding's symm context and its device. Its CUDA context is current or was not made. Does
+ * not free it.
+ */
+void nccl__binding_close(struct nccl_binding *b);
 
 /*
  * Waits for the calls of a binding, then leaves its context in a thread of its own: ranks leave at

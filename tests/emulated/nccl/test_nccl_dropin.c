@@ -5,6 +5,8 @@
 #include "nccl_client.h"
 #include "nccl_record.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include "runtime/base/deadline.h"
@@ -492,6 +494,44 @@ DEVICE_TEST(dropin, ranks_with_other_settings_forward_all, 3)
 DEVICE_TEST(dropin, ranks_with_other_limits_forward_all, 3)
 {
     check_other_setting(self, c, place, "SYMM_NCCL_MAX_BLOCKS", "1");
+}
+
+DEVICE_TEST(dropin, a_rank_that_forwards_all_votes, 3, .timeout_s = 20)
+{
+    check_other_setting(self, c, place, "SYMM_NCCL_FORWARD", "all");
+}
+
+/* A process without threads for symm. The real library has its own. */
+static bool has_no_threads;
+
+__attribute__((visibility("default"))) int
+pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+    Dl_info from;
+
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+    if (has_no_threads && dladdr((void *)(uintptr_t)run, &from) &&
+        strstr(from.dli_fname, "libsymm_nccl"))
+        return EAGAIN;
+    return next(thread, attributes, run, arg);
+}
+
+DEVICE_TEST(dropin, a_rank_without_threads_votes, 3, .timeout_s = 20)
+{
+    CUcontext current = NULL;
+    float *x = floats(N, 1);
+    has_no_threads = self->rank == 1;
+    JOIN(self);
+    CU_TRY(self, cu.cuCtxGetCurrent(&current));
+    CHECK_RANK(self, current == c->context);
+    record(self);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 1);
+out:
+    cu.cuMemFreeHost(x);
 }
 
 DEVICE_TEST(dropin, one_block_is_enough, 3, .env = {{"SYMM_NCCL_MAX_BLOCKS", "1"}})

@@ -131,21 +131,3 @@ TEST(take, settings)
     ck_assert(!takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB + 1));
     ck_assert(!takes(NCCL_REDUCE_SCATTER, ncclFloat32, ncclSum, 8));
 }
-
-/* A communicator is found while others come and go, and where all places are taken. */
-TEST(take, the_table_of_communicators)
-{
-    static char real[300];
-    int added = 0;
-
-    for (int i = 0; i < 300; i++)
-        added += nccl__comm_add((ncclComm_t)(void *)&real[i]) != NULL;
-    ck_assert_int_eq(added, 256);
-    for (int i = 0; i < 256; i += 3)
-        nccl__comm_remove(nccl__comm_find((ncclComm_t)(void *)&real[i]));
-    for (int i = 0; i < 300; i++)
-        ck_assert_int_eq(nccl__comm_find((ncclComm_t)(void *)&real[i]) != NULL, i < 256 && i % 3);
-    ck_assert_ptr_nonnull(nccl__comm_add((ncclComm_t)(void *)&real[299]));
-    ck_assert_ptr_nonnull(nccl__comm_find((ncclComm_t)(void *)&real[299]));
-    ck_assert_ptr_null(nccl__comm_find(NULL));
-}
