@@ -29,6 +29,7 @@ struct card {
 };
 
 struct attachment {
+    struct nccl_comm *comm;
     ncclComm_t real;
     struct nccl_binding *binding;
     CUstream stream;
@@ -38,14 +39,42 @@ struct attachment {
     char why[NCCL_WHY_BYTES]; /* the reason not to attach; empty: none */
 };
 
+/*
+ * Begins a call of the real library. False: the communicator is being aborted, and may be gone.
+ * nccl__comm_give_up() sets one of the two marks and looks at the other.
+ */
+static bool enter_real(struct attachment *a)
+{
+    atomic_store(&a->comm->in_real, true);
+    if (!atomic_load(&a->comm->aborting))
+        return true;
+    atomic_store(&a->comm->in_real, false);
+    return false;
+}
+
+static ncclResult_t leave_real(struct attachment *a, ncclResult_t result)
+{
+    atomic_store(&a->comm->in_real, false);
+    return result;
+}
+#define REAL(a, name, arguments)                                                                   \
+    (enter_real(a) ? leave_real(a, NCCL_REAL(name, arguments)) : ncclRemoteError)
+
+/* The state of the communicator. */
+static ncclResult_t ask(struct attachment *a)
+{
+    ncclResult_t state = ncclInProgress;
+    const ncclResult_t result = REAL(a, ncclCommGetAsyncError, (a->real, &state));
+
+    return result == ncclSuccess ? state : result;
+}
+
 /* A nonblocking communicator returns InProgress until the call is done. */
 static bool done(struct attachment *a, ncclResult_t result, const char *call)
 {
     while (result == ncclInProgress) {
-        ncclResult_t state;
         usleep(POLL_US);
-        result = NCCL_REAL(ncclCommGetAsyncError, (a->real, &state));
-        result = result == ncclSuccess ? state : result;
+        result = ask(a);
     }
     if (result != ncclSuccess && !a->why[0])
         snprintf(a->why, sizeof a->why, "%s: %s", call, nccl__real()->ncclGetErrorString(result));
@@ -74,6 +103,20 @@ static bool make_room(struct attachment *a, size_t nbytes)
     return true;
 }
 
+/* Waits for the messages; an abort of the real library ends them. Tells of errors meanwhile. */
+static bool await_messages(struct attachment *a)
+{
+    CUresult result;
+
+    while ((result = a->binding->driver->cuStreamQuery(a->stream)) == CUDA_ERROR_NOT_READY) {
+        const ncclResult_t state = ask(a);
+        if (state != ncclInProgress)
+            atomic_store(&a->comm->error, state);
+        usleep(POLL_US);
+    }
+    return works(a, result, "cuStreamQuery") && done(a, ask(a), "ncclAllGather");
+}
+
 /* An all-gather of host memory, as symm_config.all_gather. all NULL: gives, and gets nothing. */
 static int gather(void *user, const void *mine, void *all, size_t nbytes)
 {
@@ -85,15 +128,16 @@ static int gather(void *user, const void *mine, void *all, size_t nbytes)
     if (!make_room(a, total))
         return 1;
     const CUdeviceptr own = a->buffer + nbytes * (size_t)a->binding->rank;
-    const bool ok =
-        CU(a, cuMemcpyAsync, own, (CUdeviceptr)(uintptr_t)mine, nbytes, a->stream) &&
-        done(a,
-             NCCL_REAL(ncclAllGather, ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer,
-                                       nbytes, ncclUint8, a->real, a->stream)),
-             "ncclAllGather") &&
-        (!all || CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream)) &&
-        CU(a, cuStreamSynchronize, a->stream);
-    return !ok;
+    bool ok = CU(a, cuMemcpyAsync, own, (CUdeviceptr)(uintptr_t)mine, nbytes, a->stream) &&
+              done(a,
+                   REAL(a, ncclAllGather,
+                        ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer, nbytes,
+                         ncclUint8, a->real, a->stream)),
+                   "ncclAllGather");
+    if (ok && all)
+        ok = CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream);
+    /* Also after a failure: the copies use memory of the caller. */
+    return !(await_messages(a) && ok);
 }
 
 /* Sets the reason if this rank's card has one. A card of another version may be no text. */
@@ -130,9 +174,9 @@ static bool open_device(struct attachment *a)
     struct nccl_binding *b = a->binding;
 
     if (!done(a, ncclInProgress, "ncclCommGetAsyncError") ||
-        !done(a, NCCL_REAL(ncclCommCount, (a->real, &b->nranks)), "ncclCommCount") ||
-        !done(a, NCCL_REAL(ncclCommUserRank, (a->real, &b->rank)), "ncclCommUserRank") ||
-        !done(a, NCCL_REAL(ncclCommCuDevice, (a->real, &b->device)), "ncclCommCuDevice"))
+        !done(a, REAL(a, ncclCommCount, (a->real, &b->nranks)), "ncclCommCount") ||
+        !done(a, REAL(a, ncclCommUserRank, (a->real, &b->rank)), "ncclCommUserRank") ||
+        !done(a, REAL(a, ncclCommCuDevice, (a->real, &b->device)), "ncclCommCuDevice"))
         return false;
     if (b->nranks < 2 && !nccl__real()->alone)
         return false;
@@ -250,7 +294,7 @@ static void *attach(void *arg)
 {
     struct nccl_comm *c = arg;
     struct nccl_binding *b = calloc(1, sizeof *b), spare = {0};
-    struct attachment a = {.real = atomic_load(&c->real), .binding = b ? b : &spare};
+    struct attachment a = {.comm = c, .real = atomic_load(&c->real), .binding = b ? b : &spare};
     bool attached = false;
 
     snprintf(a.why, sizeof a.why, "%s", b ? c->why : "out of host memory");
@@ -259,7 +303,6 @@ static void *attach(void *arg)
         close_messages(&a);
     }
     if (attached) {
-        c->binding = b;
         b->driver->cuCtxSetCurrent(b->before);
         b->before = NULL; /* another thread leaves the context */
     } else {
@@ -269,21 +312,23 @@ static void *attach(void *arg)
             nccl__binding_close(a.binding);
         free(b);
     }
-    atomic_store(&c->state, attached ? NCCL_COMM_ATTACHED : NCCL_COMM_FORWARDED);
+    if (!nccl__comm_end_attach(c, attached ? b : NULL))
+        nccl__retirement_end(attached ? b : NULL);
     return NULL;
 }
 
 void nccl__attach(ncclComm_t real)
 {
     struct nccl_comm nowhere = {.real = real}, *comm;
+    pthread_t thread;
 
     if (!real || nccl__comm_find(real))
         return;
     comm = nccl__comm_add(real);
     if (comm && nccl__settings()->forwards_all && !nccl__real()->alone)
         snprintf(comm->why, sizeof comm->why, "SYMM_NCCL_FORWARD=all");
-    if (comm && symm__thread_start(&comm->thread, "symm attach", attach, comm) == SYMM_OK) {
-        comm->joined = false;
+    if (comm && symm__thread_start(&thread, "symm attach", attach, comm) == SYMM_OK) {
+        pthread_detach(thread);
         return;
     }
     comm = comm ? comm : &nowhere;
@@ -303,14 +348,27 @@ ncclResult_t nccl__attach_wait(ncclComm_t real)
     return ncclSystemError;
 }
 
+/* Whether an attaching communicator is left to its thread, which may wait for a rank for ever. */
+static bool give_up(struct nccl_comm *comm)
+{
+    nccl__retirement_begin();
+    if (nccl__comm_give_up(comm))
+        return true;
+    nccl__retirement_end(NULL);
+    if (comm->binding)
+        nccl__binding_abort(comm->binding); /* its windows may still be mapped, by votes */
+    return false;
+}
+
 struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
 {
     struct nccl_comm *comm = nccl__comm_find(real);
-    struct nccl_binding *b = comm && nccl__comm_settle(comm) ? comm->binding : NULL;
 
+    if (!comm || (aborted && !nccl__real()->alone && give_up(comm)))
+        return NULL;
+    struct nccl_binding *b = nccl__comm_settle(comm) ? comm->binding : NULL;
     if (b && (aborted || symm_check(b->eager) || symm_check(b->captured)))
         nccl__binding_abort(b);
-    if (comm)
-        nccl__comm_remove(comm);
+    nccl__comm_remove(comm);
     return b;
 }

@@ -6,8 +6,9 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include "runtime/base/deadline.h"
 
-enum { PLACES = 256 };
+enum { PLACES = 256, POLL_US = 1000, IN_REAL_MS = 1000 };
 
 struct table {
     struct nccl_comm places[PLACES];
@@ -16,10 +17,15 @@ struct table {
 
 static struct table tables;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t attached = PTHREAD_COND_INITIALIZER;
 
-/* Stands for a communicator that is gone; the search goes on behind it. */
-static char gone;
+/*
+ * Stand for a communicator that is gone, and for one that its thread still has; the search goes on
+ * behind them.
+ */
+static char gone, left;
 #define GONE ((ncclComm_t)(void *)&gone)
+#define LEFT ((ncclComm_t)(void *)&left)
 
 static size_t place_of(ncclComm_t real)
 {
@@ -70,7 +76,8 @@ struct nccl_comm *nccl__comm_add(ncclComm_t real)
             atomic_store(&t->next, calloc(1, sizeof *t));
     }
     if (comm) {
-        comm->joined = true; /* there is no thread yet */
+        atomic_store(&comm->aborting, false);
+        atomic_store(&comm->error, ncclSuccess);
         comm->binding = NULL;
         comm->why[0] = 0;
         atomic_store(&comm->state, NCCL_COMM_ATTACHING);
@@ -82,10 +89,10 @@ struct nccl_comm *nccl__comm_add(ncclComm_t real)
 
 bool nccl__comm_settle(struct nccl_comm *comm)
 {
-    if (!comm->joined) {
-        pthread_join(comm->thread, NULL);
-        comm->joined = true;
-    }
+    pthread_mutex_lock(&lock);
+    while (atomic_load(&comm->state) == NCCL_COMM_ATTACHING)
+        pthread_cond_wait(&attached, &lock);
+    pthread_mutex_unlock(&lock);
     return atomic_load(&comm->state) == NCCL_COMM_ATTACHED;
 }
 
@@ -93,4 +100,48 @@ void nccl__comm_remove(struct nccl_comm *comm)
 {
     nccl__comm_settle(comm);
     atomic_store(&comm->real, GONE);
+}
+
+/* Lock held. */
+static void set_state(struct nccl_comm *comm, enum nccl_comm_state state)
+{
+    atomic_store(&comm->state, state);
+    pthread_cond_broadcast(&attached);
+}
+
+bool nccl__comm_end_attach(struct nccl_comm *comm, struct nccl_binding *binding)
+{
+    pthread_mutex_lock(&lock);
+    const bool kept = atomic_load(&comm->real) != LEFT;
+    if (kept) {
+        comm->binding = binding;
+        set_state(comm, binding ? NCCL_COMM_ATTACHED : NCCL_COMM_FORWARDED);
+    } else {
+        atomic_store(&comm->real, GONE);
+    }
+    pthread_mutex_unlock(&lock);
+    return kept;
+}
+
+bool nccl__comm_give_up(struct nccl_comm *comm)
+{
+    const symm_deadline deadline = symm__deadline_in(IN_REAL_MS);
+
+    pthread_mutex_lock(&lock);
+    const bool attaches = atomic_load(&comm->state) == NCCL_COMM_ATTACHING && !comm->binding;
+    atomic_store(&comm->aborting, true);
+    pthread_mutex_unlock(&lock);
+    if (!attaches)
+        return false;
+    /* A call that blocks ends by the real library's abort. */
+    while (atomic_load(&comm->in_real) && !symm__deadline_over(deadline))
+        symm__sleep_us(POLL_US);
+    pthread_mutex_lock(&lock);
+    const bool gives_up = atomic_load(&comm->state) == NCCL_COMM_ATTACHING;
+    if (gives_up) {
+        atomic_store(&comm->real, LEFT);
+        set_state(comm, NCCL_COMM_FORWARDED);
+    }
+    pthread_mutex_unlock(&lock);
+    return gives_up;
 }

@@ -35,9 +35,10 @@ struct nccl_binding {
 struct nccl_comm {
     _Atomic(ncclComm_t) real;
     atomic_int state;             /* of enum nccl_comm_state; written by the thread */
-    pthread_t thread;             /* that attaches it, or maps its windows */
-    bool joined;                  /* the thread */
-    struct nccl_binding *binding; /* while the state is ATTACHED */
+    atomic_bool aborting;         /* the thread that attaches it, or maps its windows, gives up */
+    atomic_bool in_real;          /* the thread that attaches it is in a call of the real library */
+    _Atomic(ncclResult_t) error;  /* that the real library has told that thread */
+    struct nccl_binding *binding; /* once it has been ATTACHED */
     char why[NCCL_WHY_BYTES];     /* it is FORWARDED, or will be; empty: not known yet */
 };
 
@@ -45,9 +46,20 @@ struct nccl_comm {
 struct nccl_comm *nccl__comm_find(ncclComm_t real);
 /* Adds a communicator, whose state is ATTACHING. NULL: out of host memory. */
 struct nccl_comm *nccl__comm_add(ncclComm_t real);
-/* Forgets it. Waits for its thread. Another thread may be adding others. */
+/* Forgets it. Waits while it attaches. Another thread may be adding others. */
 void nccl__comm_remove(struct nccl_comm *comm);
-/* Waits for its thread, and returns whether symm runs this communicator's calls. */
+/* Waits while it attaches, and returns whether symm runs this communicator's calls. */
 bool nccl__comm_settle(struct nccl_comm *comm);
+
+/*
+ * The end of attaching, or of mapping windows. binding: NULL if it is forwarded. False: it was
+ * given up, and is forgotten now; the caller keeps the binding.
+ */
+bool nccl__comm_end_attach(struct nccl_comm *comm, struct nccl_binding *binding);
+/*
+ * For an abort: lets its thread give up. Returns whether this forgets the communicator, because it
+ * was attaching; its thread ends later, and calls the real library no more.
+ */
+bool nccl__comm_give_up(struct nccl_comm *comm);
 
 #endif

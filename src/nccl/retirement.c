@@ -54,17 +54,30 @@ static void quiesce(void *arg)
     b->driver->cuCtxSetCurrent(current);
 }
 
-static void leave(void *arg)
+void nccl__retirement_begin(void)
 {
-    struct nccl_binding *b = arg;
+    pthread_once(&once, init);
+    pthread_mutex_lock(&lock);
+    nretiring++;
+    pthread_mutex_unlock(&lock);
+}
 
-    b->driver->cuCtxSetCurrent(b->context);
-    nccl__binding_close(b);
-    free(b);
+void nccl__retirement_end(struct nccl_binding *b)
+{
+    if (b) {
+        b->driver->cuCtxSetCurrent(b->context);
+        nccl__binding_close(b);
+        free(b);
+    }
     pthread_mutex_lock(&lock);
     nretiring--;
     pthread_cond_broadcast(&fewer);
     pthread_mutex_unlock(&lock);
+}
+
+static void leave(void *b)
+{
+    nccl__retirement_end(b);
 }
 
 static void *leave_thread(void *b)
@@ -96,10 +109,7 @@ void nccl__binding_retire(struct nccl_binding *b)
 
     if (!b)
         return;
-    pthread_once(&once, init);
-    pthread_mutex_lock(&lock);
-    nretiring++;
-    pthread_mutex_unlock(&lock);
+    nccl__retirement_begin();
     if (!await_calls(b))
         return;
     if (symm__thread_start(&thread, "symm retire", leave_thread, b) == SYMM_OK)

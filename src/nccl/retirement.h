@@ -17,6 +17,13 @@ void nccl__binding_abort(struct nccl_binding *b);
 void nccl__binding_close(struct nccl_binding *b);
 
 /*
+ * Around the work of a thread that leaves a context: the end of the process waits for it shortly.
+ * b: to be left and freed; NULL: nothing.
+ */
+void nccl__retirement_begin(void);
+void nccl__retirement_end(struct nccl_binding *b);
+
+/*
  * Waits for the calls of a binding, then leaves its context in a thread of its own: ranks leave at
  * different times or never, and the context's end is a vote. If the calls were aborted, the wait
  * has a limit, because other work may be before them on their streams. NULL is fine.

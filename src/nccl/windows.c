@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/driver/driver.h"
 #include "runtime/group/group.h"
 #include "real.h"
@@ -36,7 +37,8 @@ static void await_real(struct nccl_comm *comm)
 {
     ncclResult_t state = ncclInProgress;
 
-    while (NCCL_REAL(ncclCommGetAsyncError, (atomic_load(&comm->real), &state)) == ncclSuccess &&
+    while (!atomic_load(&comm->aborting) &&
+           NCCL_REAL(ncclCommGetAsyncError, (atomic_load(&comm->real), &state)) == ncclSuccess &&
            state == ncclInProgress)
         usleep(POLL_US);
 }
@@ -71,13 +73,15 @@ static void *run(void *arg)
         add(b, &work->requests[i]);
     b->driver->cuCtxSetCurrent(NULL);
     free(work);
-    atomic_store(&comm->state, NCCL_COMM_ATTACHED);
+    nccl__comm_end_attach(comm, b);
     return NULL;
 }
 
 void nccl__windows_add(struct nccl_comm *comm, const struct nccl_window_request *requests, int n)
 {
     struct work *work = NULL;
+    pthread_t thread;
+    bool runs = false;
 
     if (!nccl__comm_settle(comm))
         return;
@@ -87,13 +91,15 @@ void nccl__windows_add(struct nccl_comm *comm, const struct nccl_window_request 
         work->comm = comm;
         work->n = n;
         memcpy(work->requests, requests, (size_t)n * sizeof *requests);
-        comm->joined = pthread_create(&comm->thread, NULL, run, work) != 0;
+        runs = symm__thread_start(&thread, "symm windows", run, work) == SYMM_OK;
     }
-    if (!work || comm->joined) { /* the other ranks wait for this one */
-        symm_abort(comm->binding->eager, "out of memory for a window");
-        atomic_store(&comm->state, NCCL_COMM_ATTACHED);
-        free(work);
+    if (runs) {
+        pthread_detach(thread);
+        return;
     }
+    symm_abort(comm->binding->eager, "out of memory for a window"); /* the other ranks wait */
+    nccl__comm_end_attach(comm, comm->binding);
+    free(work);
 }
 
 void nccl__windows_remove(struct nccl_comm *comm, ncclWindow_t real)

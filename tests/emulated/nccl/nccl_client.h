@@ -100,6 +100,27 @@ static inline void device_close(struct rank *self, struct client *c)
 #define JOIN(self)                                                                                 \
     NCCL_TRY(self, ncclCommInitRank(&c->comm, (self)->nranks, common_id((self)->rank, place),      \
                                     (self)->rank))
+/* As JOIN, and nonblocking. */
+#define JOIN_NONBLOCKING(self)                                                                     \
+    NCCL_EXPECT(self, ncclInProgress,                                                              \
+                ncclCommInitRankConfig(&c->comm, (self)->nranks, common_id((self)->rank, place),   \
+                                       (self)->rank,                                               \
+                                       &(ncclConfig_t){.size = sizeof(ncclConfig_t),               \
+                                                       .magic = NCCL_CONFIG_MAGIC,                 \
+                                                       .version = NCCL_ABI_VERSION,                \
+                                                       .blocking = 0}))
+
+/* Polls until the communicator is ready. */
+static inline void await_ready(struct rank *self, ncclComm_t comm)
+{
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+        NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclSuccess);
+out:;
+}
 
 /* ---- Buffers ---- */
 

@@ -16,31 +16,14 @@ DEVICE_TEST(comms, splits_order_ranks_by_key, 4)
 out:;
 }
 
-/* Polls until the communicator is ready. */
-static void wait_ready(struct rank *self, ncclComm_t comm)
-{
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) {
-        NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
-        usleep(1000);
-    }
-    CHECK_RANK(self, state == ncclSuccess);
-out:;
-}
-
 DEVICE_TEST(comms, nonblocking_communicators_are_polled, 3,
             .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_CONFIG_MAGIC,
-                           .version = NCCL_ABI_VERSION,
-                           .blocking = 0};
-    ncclUniqueId id = common_id(self->rank, place);
     ncclComm_t half = NULL;
     float *x = floats(N, 1);
     if (self->rank == 2)
         usleep(100000);
-    NCCL_EXPECT(self, ncclInProgress, ncclCommInitRankConfig(&c->comm, 3, id, self->rank, &config));
+    JOIN_NONBLOCKING(self);
     if (self->rank < 2) {
         ncclResult_t state;
         NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
@@ -48,16 +31,16 @@ DEVICE_TEST(comms, nonblocking_communicators_are_polled, 3,
         NCCL_EXPECT(self, ncclInvalidUsage,
                     ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
     }
-    wait_ready(self, c->comm);
+    await_ready(self, c->comm);
     NCCL_EXPECT(self, ncclInProgress,
                 ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
-    wait_ready(self, c->comm);
+    await_ready(self, c->comm);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
     NCCL_EXPECT(self, ncclInProgress, ncclCommSplit(c->comm, self->rank / 2, 0, &half, NULL));
-    wait_ready(self, half);
+    await_ready(self, half);
     NCCL_EXPECT(self, ncclInProgress, ncclCommFinalize(c->comm));
-    wait_ready(self, c->comm);
+    await_ready(self, c->comm);
     NCCL_TRY(self, ncclCommDestroy(half));
 out:
     cu.cuMemFreeHost(x);

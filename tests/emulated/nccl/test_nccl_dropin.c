@@ -251,22 +251,12 @@ out:
 }
 
 /* A blocking communicator is attached when it is returned, a nonblocking one when it is ready. */
-DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3)
+DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3,
+            .env = {{"NCCL_STANDIN_DELAY_US", "5000"}})
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_CONFIG_MAGIC,
-                           .version = NCCL_ABI_VERSION,
-                           .blocking = 0};
-    ncclResult_t state = ncclInProgress;
     float *x = floats(N, 1);
-    NCCL_EXPECT(
-        self, ncclInProgress,
-        ncclCommInitRankConfig(&c->comm, 3, common_id(self->rank, place), self->rank, &config));
-    while (state == ncclInProgress) {
-        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
-        usleep(1000);
-    }
-    CHECK_RANK(self, state == ncclSuccess);
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
     record(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
@@ -465,6 +455,25 @@ DEVICE_TEST(dropin, an_abort_does_not_wait_for_what_is_before_its_calls, 2, .tim
     meet(self, place, 2); /* a rank that ends now would leave before the other has left */
 out:
     cu.cuMemFreeHost(x);
+}
+
+/* Rank 1 cannot vote, so the others would wait for it. Its own communicator is ready. */
+DEVICE_TEST(dropin, an_abort_ends_attaching, 3, .timeout_s = 20,
+            .env = {{"NCCL_STANDIN_FAULT", "ncclAllGather@1#1=3"}})
+{
+    ncclResult_t state = ncclInProgress;
+    JOIN_NONBLOCKING(self);
+    if (self->rank == 1)
+        await_ready(self, c->comm);
+    meet(self, place, 1);
+    usleep(300000);
+    NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+    CHECK_RANK(self, state == (self->rank == 1 ? ncclSuccess : ncclInProgress));
+    const int64_t start = symm__now_us();
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+    CHECK_RANK(self, symm__now_us() - start < 1500000);
+out:;
 }
 
 /* ---- Ranks that must not attach ---- */

@@ -162,30 +162,38 @@ out:
 /* A communicator that is polled is not ready before its window is. */
 DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_CONFIG_MAGIC,
-                           .version = NCCL_ABI_VERSION,
-                           .blocking = 0};
     ncclWindow_t window = NULL;
-    ncclResult_t state;
     char *all = NULL;
-    ncclResult_t result =
-        ncclCommInitRankConfig(&c->comm, 2, common_id(self->rank, place), self->rank, &config);
-    for (int step = 0; step < 2; step++) {
-        for (state = ncclInProgress; state == ncclInProgress; usleep(1000))
-            NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
-        CHECK_RANK(self, (result == ncclSuccess || result == ncclInProgress) && !state);
-        if (step > 0)
-            break;
-        NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE));
-        if (self->rank == 0)
-            usleep(100000);
-        result = ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC);
-    }
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE));
+    if (self->rank == 0)
+        usleep(100000);
+    NCCL_EXPECT(self, ncclInProgress,
+                ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
+    await_ready(self, c->comm);
     record(self);
     CHECK_RANK(self, gather(self, c, all, true, 6) == 0);
     CHECK_RANK(self, forwarded("ncclAllGather") == 0);
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, window));
+out:
+    ncclMemFree(all);
+}
+
+/* Rank 1 never registers one. */
+DEVICE_TEST(windows, an_abort_ends_registering, 2, .timeout_s = 20)
+{
+    ncclWindow_t window = NULL;
+    void *all = NULL;
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclMemAlloc(&all, WHOLE));
+    if (self->rank == 0)
+        NCCL_EXPECT(self, ncclInProgress,
+                    ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
+    usleep(100000);
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
 out:
     ncclMemFree(all);
 }

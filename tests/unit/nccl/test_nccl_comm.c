@@ -27,8 +27,10 @@ TEST(nccl_comm, a_table_grows)
     for (size_t i = 0; i < N; i++)
         ck_assert_ptr_eq(nccl__comm_find(handle(i)), comms[i]);
     ck_assert_ptr_null(nccl__comm_find(handle(N)));
-    for (size_t i = 0; i < N; i += 2)
+    for (size_t i = 0; i < N; i += 2) {
+        ck_assert(nccl__comm_end_attach(comms[i], NULL));
         nccl__comm_remove(comms[i]);
+    }
     for (size_t i = 0; i < N; i++)
         ck_assert_ptr_eq(nccl__comm_find(handle(i)), i % 2 ? comms[i] : NULL);
 }
@@ -46,6 +48,7 @@ TEST(nccl_comm, places_are_used_again)
         comm->why[0] = 'x';
         least = !least || comm < least ? comm : least;
         most = comm > most ? comm : most;
+        ck_assert(nccl__comm_end_attach(comm, NULL));
         nccl__comm_remove(comm);
         ck_assert_ptr_null(nccl__comm_find(handle(i)));
     }
