@@ -14,6 +14,12 @@
     extern __typeof__(name) p##name __attribute__((alias(#name)));                                 \
     type name
 
+/* The part of a communicator that is symm's; NULL: it has none. comm: NULL is fine. */
+static struct nccl_binding *binding_of(struct nccl_comm *comm)
+{
+    return comm && atomic_load(&comm->state) == NCCL_COMM_ATTACHED ? comm->binding : NULL;
+}
+
 /* ------------------------------------------------------------------------------------- groups */
 
 ENTRY(ncclResult_t, ncclGroupStart)(void)
@@ -163,26 +169,26 @@ static ncclResult_t state_of(symm_group *group)
                : nccl__result(st);
 }
 
-/* A communicator that attaches is not ready; one whose group has ended has that error. */
+/*
+ * A communicator that attaches is not ready. Its thread asks the real library meanwhile, which
+ * takes calls of one thread only. One whose group has ended has that error.
+ */
 ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
 {
-    const ncclResult_t result = NCCL_REAL(ncclCommGetAsyncError, (comm, error));
     struct nccl_comm *known = nccl__inside ? NULL : nccl__comm_find(comm);
 
-    if (!known || result != ncclSuccess || *error != ncclSuccess)
-        return result;
-    switch (atomic_load(&known->state)) {
-    case NCCL_COMM_ATTACHING:
-        *error = ncclInProgress;
-        break;
-    case NCCL_COMM_ATTACHED:
-        *error = state_of(known->binding->eager);
-        if (*error == ncclSuccess)
-            *error = state_of(known->binding->captured);
-        break;
-    default:
-        break;
+    if (known && error && atomic_load(&known->state) == NCCL_COMM_ATTACHING) {
+        *error = atomic_load(&known->error);
+        *error = *error == ncclSuccess ? ncclInProgress : *error;
+        return ncclSuccess;
     }
+    const ncclResult_t result = NCCL_REAL(ncclCommGetAsyncError, (comm, error));
+    const struct nccl_binding *b = binding_of(known);
+    if (!b || result != ncclSuccess || *error != ncclSuccess)
+        return result;
+    *error = state_of(b->eager);
+    if (*error == ncclSuccess)
+        *error = state_of(b->captured);
     return result;
 }
 
@@ -228,12 +234,6 @@ ENTRY(ncclResult_t, ncclCommWindowDeregister)(ncclComm_t comm, ncclWindow_t wind
 }
 
 /* --------------------------------------------------------------------------- scaled reductions */
-
-/* The part of a communicator that is symm's; NULL: it has none. comm: NULL is fine. */
-static struct nccl_binding *binding_of(struct nccl_comm *comm)
-{
-    return comm && atomic_load(&comm->state) == NCCL_COMM_ATTACHED ? comm->binding : NULL;
-}
 
 ENTRY(ncclResult_t, ncclRedOpCreatePreMulSum)
 (ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence,

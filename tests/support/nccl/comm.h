@@ -39,6 +39,7 @@ struct ncclComm {
     atomic_bool stop;
     _Atomic(ncclResult_t) state; /* what ncclCommGetAsyncError returns, */
     atomic_int polls;            /* after so many times ncclInProgress */
+    atomic_int asking;           /* threads that ask for it */
     CUevent done;                /* the end of the last operation, */
     CUstream last;               /* in this stream */
     uint64_t last_capture;       /* and capture; 0: in none */

@@ -22,7 +22,11 @@ ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
 {
     if (!comm_valid(comm) || !error)
         return failed(ncclInvalidArgument, "no communicator, or no place for its error");
+    if (atomic_fetch_add(&comm->asking, 1) > 0)
+        comm_misused(comm, "two threads ask for its error at once");
+    settings_delay();
     *error = atomic_load(&comm->state);
+    atomic_fetch_sub(&comm->asking, 1);
     if (*error == ncclSuccess && atomic_load(&comm->polls) > 0) {
         atomic_fetch_sub(&comm->polls, 1);
         *error = ncclInProgress;
