@@ -15,6 +15,7 @@
 #include "runtime/driver/driver.h"
 #include "runtime/group/context.h"
 #include "alone.h"
+#include "children.h"
 #include "error.h"
 #include "real.h"
 #include "retirement.h"
@@ -364,6 +365,7 @@ struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
 {
     struct nccl_comm *comm = nccl__comm_find(real);
 
+    nccl__children_forget(real);
     if (!comm || (aborted && !nccl__real()->alone && give_up(comm)))
         return NULL;
     struct nccl_binding *b = nccl__comm_settle(comm) ? comm->binding : NULL;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "attach.h"
 #include "runtime/group/group.h"
+#include "children.h"
 #include "error.h"
 #include "queue.h"
 #include "real.h"
@@ -59,14 +60,21 @@ ENTRY(ncclResult_t, ncclGroupSimulateEnd)(ncclSimInfo_t *info)
 
 /* ------------------------------------------------------------------------------- communicators */
 
-/* After the real library has begun to make a communicator; `comm` is valid until the group ends. */
-static ncclResult_t attach(ncclResult_t result, ncclComm_t *comm)
+/*
+ * After the real library has begun to make a communicator, from the ranks of a parent unless that
+ * is NULL; `comm` is valid until the group ends, and the parent is ready.
+ */
+static ncclResult_t attach(ncclResult_t result, ncclComm_t parent, ncclComm_t *comm)
 {
     if (nccl__inside || (result != ncclSuccess && result != ncclInProgress))
         return result;
     if (nccl__group_depth() > 0) {
-        const ncclResult_t queued = nccl__queue_comm(comm);
+        const ncclResult_t queued = nccl__queue_comm(parent, comm);
         return queued == ncclSuccess ? result : queued;
+    }
+    if (parent && result == ncclInProgress) {
+        const ncclResult_t added = nccl__children_add(parent, comm);
+        return added == ncclSuccess ? result : added;
     }
     nccl__attach(*comm);
     if (result == ncclSuccess && nccl__attach_wait(*comm) != ncclSuccess) {
@@ -78,20 +86,20 @@ static ncclResult_t attach(ncclResult_t result, ncclComm_t *comm)
 
 ENTRY(ncclResult_t, ncclCommInitRank)(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-    return attach(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), comm);
+    return attach(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), NULL, comm);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankConfig)
 (ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), comm);
+    return attach(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), NULL, comm);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankScalable)
 (ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config)
 {
     return attach(NCCL_REAL(ncclCommInitRankScalable, (comm, nranks, rank, nids, ids, config)),
-                  comm);
+                  NULL, comm);
 }
 
 ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices)
@@ -113,21 +121,21 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
 ENTRY(ncclResult_t, ncclCommSplit)
 (ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), child);
+    return attach(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), comm, child);
 }
 
 ENTRY(ncclResult_t, ncclCommShrink)
 (ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config, int flags)
 {
     return attach(NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags)),
-                  child);
+                  comm, child);
 }
 
 ENTRY(ncclResult_t, ncclCommGrow)
 (ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
  ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), grown);
+    return attach(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), comm, grown);
 }
 
 ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)
@@ -169,6 +177,17 @@ static ncclResult_t state_of(symm_group *group)
                : nccl__result(st);
 }
 
+/* Of a communicator that the real library has found ready: its children may attach. */
+static ncclResult_t own_state(ncclComm_t comm, const struct nccl_binding *b)
+{
+    const bool ready = nccl__children_ready(comm);
+    ncclResult_t state = b ? state_of(b->eager) : ncclSuccess;
+
+    if (b && state == ncclSuccess)
+        state = state_of(b->captured);
+    return state == ncclSuccess && !ready ? ncclInProgress : state;
+}
+
 /*
  * A communicator that attaches is not ready. Its thread asks the real library meanwhile, which
  * takes calls of one thread only. One whose group has ended has that error.
@@ -183,12 +202,12 @@ ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
         return ncclSuccess;
     }
     const ncclResult_t result = NCCL_REAL(ncclCommGetAsyncError, (comm, error));
-    const struct nccl_binding *b = binding_of(known);
-    if (!b || result != ncclSuccess || *error != ncclSuccess)
+    if (nccl__inside || result != ncclSuccess || *error == ncclInProgress)
         return result;
-    *error = state_of(b->eager);
     if (*error == ncclSuccess)
-        *error = state_of(b->captured);
+        *error = own_state(comm, binding_of(known));
+    else
+        nccl__children_forget(comm);
     return result;
 }
 

@@ -3,13 +3,16 @@
 #include <stdlib.h>
 #include "runtime/driver/driver.h"
 #include "attach.h"
+#include "children.h"
 #include "error.h"
 
 struct item {
     struct item *next;
     enum { COMM, WINDOW, CALL } kind;
     union {
-        ncclComm_t *comm;
+        struct {
+            ncclComm_t parent, *place;
+        } comm;
         struct nccl_window_request window;
         struct nccl_call call;
     };
@@ -53,9 +56,9 @@ ncclResult_t nccl__queue_call(const struct nccl_call *call)
     return add(&(struct item){.kind = CALL, .call = *call});
 }
 
-ncclResult_t nccl__queue_comm(ncclComm_t *comm)
+ncclResult_t nccl__queue_comm(ncclComm_t parent, ncclComm_t *comm)
 {
-    return add(&(struct item){.kind = COMM, .comm = comm});
+    return add(&(struct item){.kind = COMM, .comm = {parent, comm}});
 }
 
 ncclResult_t nccl__queue_window(const struct nccl_window_request *window)
@@ -138,11 +141,13 @@ static ncclResult_t attach_comms(bool wait)
     ncclResult_t result = ncclSuccess;
 
     for (const struct item *i = first; i; i = i->next)
-        if (i->kind == COMM)
-            nccl__attach(*i->comm);
+        if (i->kind == COMM && (wait || !i->comm.parent))
+            nccl__attach(*i->comm.place);
+        else if (i->kind == COMM && nccl__children_add(i->comm.parent, i->comm.place))
+            result = ncclSystemError;
     for (const struct item *i = first; i && wait; i = i->next)
-        if (i->kind == COMM && nccl__attach_wait(*i->comm) != ncclSuccess) {
-            *i->comm = NULL;
+        if (i->kind == COMM && nccl__attach_wait(*i->comm.place) != ncclSuccess) {
+            *i->comm.place = NULL;
             result = ncclSystemError;
         }
     return result;

@@ -247,6 +247,23 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
     return group_end(result);
 }
 
+/*
+ * Adds a job that makes a child, if it has one. The handle of a nonblocking one comes when the
+ * parent is ready.
+ */
+static ncclResult_t add_child_job(struct job *job, ncclComm_t *child, ncclResult_t result)
+{
+    const bool later = job->child && !job->child->blocking;
+    *child = later ? NULL : job->child;
+    job->out = later ? child : NULL;
+    group_begin();
+    if (result == ncclSuccess) {
+        job->number = job->comm->nhost++;
+        group_add_job(job);
+    }
+    return group_end(result);
+}
+
 struct member {
     int color, key;
 };
@@ -274,16 +291,10 @@ ENTRY(ncclResult_t, ncclCommSplit)
     TRY(comm_enter(comm, COMM_READY, __func__, "%s", ""));
     if (!child || color < NCCL_SPLIT_NOCOLOR)
         return failed(ncclInvalidArgument, "color %d", color);
-    *child = NULL;
-    group_begin();
-    ncclResult_t result =
-        color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : comm_create(child, config, comm->blocking);
-    if (result == ncclSuccess) {
-        job.child = *child;
-        job.number = comm->nhost++;
-        group_add_job(&job);
-    }
-    return group_end(result);
+    ncclResult_t result = ncclSuccess;
+    if (color != NCCL_SPLIT_NOCOLOR)
+        result = comm_create(&job.child, config, comm->blocking);
+    return add_child_job(&job, child, result);
 }
 
 /* ---- Ending them ---- */

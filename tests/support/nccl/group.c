@@ -52,6 +52,10 @@ static void *job_thread(void *arg)
     bool blocking = comm->blocking;
     ncclResult_t result = job->result = job->run(job);
     atomic_store(&comm->state, result);
+    if (job->out && result == ncclSuccess)
+        __atomic_store_n(job->out, comm, __ATOMIC_RELEASE);
+    if (job->out)
+        atomic_store(&job->comm->state, result);
     if (!blocking) {
         if (job->comm != comm)
             comm_end(job->comm, false);
@@ -71,6 +75,8 @@ static void job_start(struct job *job)
         comm_begin(comm);
         if (job->comm != comm)
             comm_begin(job->comm);
+        if (job->out)
+            atomic_store(&job->comm->state, ncclInProgress);
     }
     if (pthread_create(&thread, NULL, job_thread, job) != 0)
         abort();

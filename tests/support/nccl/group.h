@@ -10,6 +10,7 @@ struct job {
     ncclResult_t (*run)(struct job *job);
     ncclComm_t comm;  /* of which it is an operation */
     ncclComm_t child; /* of a split; NULL: none */
+    ncclComm_t *out;  /* where a nonblocking one is filled in when it is ready */
     uint64_t number;
     int values[2];
     ncclResult_t result;
