@@ -73,6 +73,7 @@ typedef enum ncclScalarResidence_t {
 
 enum {
     NCCL_SPLIT_NOCOLOR = -1, /* the rank gets no communicator */
+    NCCL_SHRINK_ABORT = 1,   /* first, the parent's calls that are under way end */
     NCCL_CONFIG_UNDEF_INT = INT_MIN,
     NCCL_WIN_DEFAULT = 0,
     NCCL_WIN_COLL_SYMMETRIC = 1 /* all ranks pass the same offset of a window in each call */

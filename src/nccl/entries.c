@@ -124,11 +124,17 @@ ENTRY(ncclResult_t, ncclCommSplit)
     return attach(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), comm, child);
 }
 
+/* Where it aborts the parent's calls, symm takes none of the parent's any more. */
 ENTRY(ncclResult_t, ncclCommShrink)
 (ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config, int flags)
 {
-    return attach(NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags)),
-                  comm, child);
+    const bool aborts = !nccl__inside && flags & NCCL_SHRINK_ABORT;
+    struct nccl_binding *binding = aborts ? nccl__detach(comm, true) : NULL;
+    const ncclResult_t result =
+        NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags));
+
+    nccl__binding_retire(binding);
+    return attach(result, comm, child);
 }
 
 ENTRY(ncclResult_t, ncclCommGrow)

@@ -507,6 +507,39 @@ DEVICE_TEST(dropin, an_abort_ends_attaching, 3, .timeout_s = 20,
 out:;
 }
 
+/* Rank 1 is excluded, for which a taken and a forwarded call wait. */
+DEVICE_TEST(dropin, a_shrink_ends_calls_of_the_parent, 3, .timeout_s = 20)
+{
+    ncclComm_t rest = NULL;
+    CUstream beside = NULL;
+    float *x = floats(N, 1), *y = floats(N, 1);
+    JOIN(self);
+    CU_TRY(self, cu.cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+    if (self->rank == 1) {
+        meet(self, place, 1);
+        goto out;
+    }
+    ALL_REDUCE(x, x, c->stream);
+    NCCL_TRY(self, ncclAllReduce(y, y, N, ncclFloat32, ncclProd, c->comm, beside));
+    meet(self, place, 1);
+    NCCL_TRY(self, ncclCommShrink(c->comm, (int[]){1}, 1, &rest, NULL, NCCL_SHRINK_ABORT));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(beside));
+    check_facts(self, rest, self->rank / 2, 2, self->rank);
+    record(self);
+    check_sum(self, rest, c->stream, N, 1, 2);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
+out:
+    if (rest)
+        ncclCommDestroy(rest);
+    if (c->comm)
+        ncclCommAbort(c->comm);
+    c->comm = NULL;
+    cu.cuStreamDestroy(beside);
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */

@@ -297,6 +297,38 @@ ENTRY(ncclResult_t, ncclCommSplit)
     return add_child_job(&job, child, result);
 }
 
+static bool has(const int *ranks, int n, int rank)
+{
+    int i = 0;
+    while (i < n && ranks[i] != rank)
+        i++;
+    return i < n;
+}
+
+/* All ranks that remain know which ones do. */
+static ncclResult_t shrink_job(struct job *job)
+{
+    uint64_t id = job->comm->id * 0x9e3779b97f4a7c15u + (job->number << 32) + 0x5321;
+    return comm_connect(job->child, id, job->values[0], job->values[1]);
+}
+
+/* With the flag the parent's calls end, also later ones, which NCCL's do not. */
+ENTRY(ncclResult_t, ncclCommShrink)
+(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+    struct job job = {.run = shrink_job, .comm = comm};
+    TRY(comm_enter(comm, COMM_READY, __func__, "%s", ""));
+    if (!child || nexcluded < 1 || has(excluded, nexcluded, comm->rank))
+        return failed(ncclInvalidArgument, "%d ranks are excluded", nexcluded);
+    if (flags & NCCL_SHRINK_ABORT)
+        mesh_stop(comm->mesh, false);
+    for (int r = 0; r < comm->nranks; r++) {
+        job.values[0] += r < comm->rank && !has(excluded, nexcluded, r);
+        job.values[1] += !has(excluded, nexcluded, r);
+    }
+    return add_child_job(&job, child, comm_create(&job.child, config, comm->blocking));
+}
+
 /* ---- Ending them ---- */
 
 static ncclResult_t finalize_job(struct job *job)
