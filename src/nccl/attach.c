@@ -184,8 +184,7 @@ static bool open_device(struct attachment *a)
     a->cards = calloc((size_t)b->nranks, sizeof *a->cards);
     if (!a->cards)
         snprintf(a->why, sizeof a->why, "out of host memory");
-    if (!CU(a, cuCtxGetCurrent, &b->before) ||
-        !CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
+    if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
         !CU(a, cuCtxSetCurrent, b->context) ||
         !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
         !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
@@ -300,12 +299,12 @@ static void *attach(void *arg)
 
     snprintf(a.why, sizeof a.why, "%s", b ? c->why : "out of host memory");
     if (symm__driver_open(NULL, &a.binding->driver) == SYMM_OK) {
+        nccl__binding_enter(a.binding);
         attached = attach_together(&a);
         close_messages(&a);
     }
     if (attached) {
-        b->driver->cuCtxSetCurrent(b->before);
-        b->before = NULL; /* another thread leaves the context */
+        nccl__binding_leave(b);
     } else {
         tell(&a);
         snprintf(c->why, sizeof c->why, "%s", a.why);

@@ -23,7 +23,8 @@ struct nccl_binding {
     const struct symm_driver *driver;
     CUdevice device;
     CUcontext context;
-    CUcontext before; /* current in the thread that attaches */
+    CUcontext before; /* of nccl__binding_enter(): this context was current, */
+    int mode;         /* and this was the thread's mode of captures */
     symm_context *symm;
     symm_group *eager, *captured;    /* calls outside of captures, and in captures */
     uint32_t max_blocks;             /* of a call: both libraries' kernels fit the GPU at once */

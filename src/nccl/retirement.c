@@ -29,6 +29,21 @@ void nccl__binding_abort(struct nccl_binding *b)
     symm_abort(b->captured, NCCL_ABORTED);
 }
 
+void nccl__binding_enter(struct nccl_binding *b)
+{
+    b->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    b->driver->cuThreadExchangeStreamCaptureMode(&b->mode);
+    b->driver->cuCtxGetCurrent(&b->before);
+    if (b->context)
+        b->driver->cuCtxSetCurrent(b->context);
+}
+
+void nccl__binding_leave(struct nccl_binding *b)
+{
+    b->driver->cuCtxSetCurrent(b->before);
+    b->driver->cuThreadExchangeStreamCaptureMode(&b->mode);
+}
+
 void nccl__binding_close(struct nccl_binding *b)
 {
     nccl__windows_forget(b);
@@ -39,19 +54,18 @@ void nccl__binding_close(struct nccl_binding *b)
     b->driver->cuCtxSetCurrent(b->before);
     if (b->context)
         b->driver->cuDevicePrimaryCtxRelease(b->device);
+    nccl__binding_leave(b);
     symm__driver_close(b->driver);
 }
 
 static void quiesce(void *arg)
 {
-    const struct nccl_binding *b = arg;
-    CUcontext current = NULL;
+    struct nccl_binding *b = arg;
 
-    b->driver->cuCtxGetCurrent(&current);
-    b->driver->cuCtxSetCurrent(b->context);
+    nccl__binding_enter(b);
     symm__group_quiesce(b->eager);
     symm__group_quiesce(b->captured);
-    b->driver->cuCtxSetCurrent(current);
+    nccl__binding_leave(b);
 }
 
 void nccl__retirement_begin(void)
@@ -65,7 +79,7 @@ void nccl__retirement_begin(void)
 void nccl__retirement_end(struct nccl_binding *b)
 {
     if (b) {
-        b->driver->cuCtxSetCurrent(b->context);
+        nccl__binding_enter(b);
         nccl__binding_close(b);
         free(b);
     }

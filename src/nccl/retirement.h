@@ -11,9 +11,13 @@
 void nccl__binding_abort(struct nccl_binding *b);
 
 /*
- * Leaves a binding's symm context and its device. Its CUDA context is current or was not made. Does
- * not free it.
+ * Around work of one thread for a binding: its CUDA context is current, once it is known. Captures
+ * of other threads forbid no calls, such as those for memory, and do not become invalid by them.
  */
+void nccl__binding_enter(struct nccl_binding *b);
+void nccl__binding_leave(struct nccl_binding *b);
+
+/* Leaves a binding's symm context and its device, then as nccl__binding_leave(). Frees nothing. */
 void nccl__binding_close(struct nccl_binding *b);
 
 /*

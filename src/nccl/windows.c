@@ -13,6 +13,7 @@
 #include "runtime/driver/driver.h"
 #include "runtime/group/group.h"
 #include "real.h"
+#include "retirement.h"
 
 enum { POLL_US = 1000 };
 
@@ -67,11 +68,11 @@ static void *run(void *arg)
     struct nccl_comm *comm = work->comm;
     struct nccl_binding *b = comm->binding;
 
-    b->driver->cuCtxSetCurrent(b->context);
+    nccl__binding_enter(b);
     await_real(comm);
     for (int i = 0; i < work->n; i++)
         add(b, &work->requests[i]);
-    b->driver->cuCtxSetCurrent(NULL);
+    nccl__binding_leave(b);
     free(work);
     nccl__comm_end_attach(comm, b);
     return NULL;

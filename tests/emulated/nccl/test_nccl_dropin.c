@@ -266,6 +266,42 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* A communicator is made, used and destroyed while a thread captures, which forbids much. */
+DEVICE_TEST(dropin, communicators_come_and_go_beside_a_capture, 3)
+{
+    ncclComm_t child = NULL;
+    CUstream beside = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    float *x = floats(N, 1), *y = floats(N, 1);
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    JOIN(self);
+    CU_TRY(self, cu.cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+    CU_TRY(self, cu.cuStreamBeginCapture(c->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ALL_REDUCE(x, x, c->stream);
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &child, NULL));
+    NCCL_TRY(self, ncclAllReduce(y, y, N, ncclFloat32, ncclSum, child, beside));
+    NCCL_TRY(self, ncclCommDestroy(child));
+    usleep(300000); /* its memory is freed meanwhile */
+    CU_TRY(self, cu.cuStreamEndCapture(c->stream, &graph));
+    CHECK_FLOATS(self, y, N, 3);
+    CU_TRY(self, cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU_TRY(self, cu.cuGraphLaunch(exec, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CU_TRY(self, cu.cuThreadExchangeStreamCaptureMode(&mode));
+    CHECK_RANK(self, mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CU_TRY(self, cu.cuThreadExchangeStreamCaptureMode(&mode));
+out:
+    if (exec)
+        cu.cuGraphExecDestroy(exec);
+    if (graph)
+        cu.cuGraphDestroy(graph);
+    cu.cuStreamDestroy(beside);
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
 /* One child of a call, one of a group, and a rank in neither. */
 DEVICE_TEST(dropin, children_of_nonblocking_communicators_are_attached, 4,
             .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
