@@ -92,6 +92,14 @@ symm_status symm__setting_int(enum symm_setting_id id, int64_t least, int64_t mo
     return SYMM_OK;
 }
 
+int64_t symm__setting_default(enum symm_setting_id id)
+{
+    int64_t value = 0;
+
+    parse_int(settings[id].fallback, &value);
+    return value;
+}
+
 symm_status symm__setting_bytes(enum symm_setting_id id, uint64_t *out)
 {
     int64_t value = 0;

@@ -132,4 +132,7 @@ const char *symm__setting_unknown(int index);
 symm_status symm__setting_int(enum symm_setting_id id, int64_t least, int64_t most, int64_t *out);
 symm_status symm__setting_bytes(enum symm_setting_id id, uint64_t *out);
 
+/* The default of a setting that is a number. */
+int64_t symm__setting_default(enum symm_setting_id id);
+
 #endif

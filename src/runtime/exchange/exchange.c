@@ -223,12 +223,13 @@ static symm_status start_thread(struct symm_exchange *x)
 
 static symm_status read_settings(struct symm_exchange *x)
 {
-    int64_t slow_ms, delay_ms;
+    int64_t slow_ms = x->config.slow_ms, delay_ms;
     symm_status st;
 
-    TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &slow_ms));
+    if (slow_ms == 0)
+        TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &slow_ms));
     TRY(symm__setting_int(SYMM_SETTING_TEST_ABORT_DELAY_MS, 0, INT32_MAX, &delay_ms));
-    x->slow_us = (x->config.slow_ms ? x->config.slow_ms : slow_ms) * 1000;
+    x->slow_us = slow_ms * 1000;
     x->abort_delay_us = delay_ms * 1000;
 out:
     return st;

@@ -64,27 +64,29 @@ static symm_status check_reserved(const symm_config *config)
     return SYMM_OK;
 }
 
-static symm_status read_timeouts(struct symm_context *ctx, const symm_config *config)
+/* After a failure the defaults hold, by which this rank meets the others to tell them. */
+static symm_status read_config(struct symm_context *ctx, const symm_config *config)
 {
-    int64_t number;
+    int64_t slow, timeout;
     symm_status st;
 
-    TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &number));
-    ctx->slow_ms = config->slow_ms ? config->slow_ms : (int)number;
-    TRY(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT32_MAX, &number));
-    ctx->timeout_ms = (int)number;
+    ctx->slow_ms = (int)symm__setting_default(SYMM_SETTING_SLOW_MS);
+    ctx->timeout_ms = (int)symm__setting_default(SYMM_SETTING_TIMEOUT_MS);
+    TRY(check_reserved(config));
+    TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &slow));
+    TRY(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT32_MAX, &timeout));
     if (config->hold != 0 && config->hold != 1)
         return symm__fail(SYMM_ERROR_ARGUMENT, "config.hold is %d; it may be 0 or 1", config->hold);
-    ctx->hold = config->hold;
     if (config->slow_ms < 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "config.slow_ms is %d", config->slow_ms);
     if (config->timeout_ms < -1)
         return symm__fail(SYMM_ERROR_ARGUMENT, "config.timeout_ms is %d; -1 means never",
                           config->timeout_ms);
-    if (config->timeout_ms != 0)
-        ctx->timeout_ms = config->timeout_ms;
-    else if (ctx->timeout_ms == 0)
+    if (config->timeout_ms == 0 && timeout == 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TIMEOUT_MS=0: -1 means never");
+    ctx->hold = config->hold;
+    ctx->slow_ms = config->slow_ms ? config->slow_ms : (int)slow;
+    ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : (int)timeout;
 out:
     return st;
 }
@@ -341,21 +343,36 @@ out:
     return st;
 }
 
+/* mine: this rank's failure, of which the text stays. Other ranks may wait for it here, too. */
+static symm_status resolve(const symm_config *config, const struct symm_join_wait *wait,
+                           symm_status mine, struct symm_join *join)
+{
+    char why[SYMM_TEXT_MAX];
+    symm_status st;
+
+    strcpy(why, symm__failure_text());
+    st = symm__join_resolve(config, wait, join);
+    if (mine == SYMM_OK)
+        return st;
+    symm__fail(mine, "%s", why);
+    return st == SYMM_OK ? SYMM_OK : mine;
+}
+
 static symm_status create(struct symm_context *ctx, const symm_config *config)
 {
     struct symm_capability capability = {0};
-    struct symm_join_wait wait = {.log = &ctx->log};
-    symm_status st;
+    symm_status mine = read_config(ctx, config), st;
+    const struct symm_join_wait wait = {.log = &ctx->log,
+                                        .deadline = symm__deadline_in(ctx->timeout_ms),
+                                        .slow_us = (int64_t)ctx->slow_ms * 1000};
 
-    TRY(check_reserved(config));
-    TRY(read_timeouts(ctx, config));
-    wait.deadline = symm__deadline_in(ctx->timeout_ms);
-    wait.slow_us = (int64_t)ctx->slow_ms * 1000;
-    TRY(symm__join_resolve(config, &wait, &ctx->join));
+    TRY(resolve(config, &wait, mine, &ctx->join));
     ctx->log.rank = ctx->join.world_rank;
     warn_of_settings(&ctx->log);
     TRY(symm__heap_create(&ctx->heap));
-    st = create_domain(ctx, prepare(ctx, config, &capability), &capability);
+    if (mine == SYMM_OK)
+        mine = prepare(ctx, config, &capability);
+    st = create_domain(ctx, mine, &capability);
     if (ctx->join.span)
         st = symm__domains_begin(ctx, st);
     else

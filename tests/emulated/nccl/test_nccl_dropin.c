@@ -605,6 +605,11 @@ DEVICE_TEST(dropin, ranks_with_other_limits_forward_all, 3)
     check_other_setting(self, c, place, "SYMM_NCCL_MAX_BLOCKS", "1");
 }
 
+DEVICE_TEST(dropin, a_wrong_setting_of_a_rank_makes_all_forward, 3, .timeout_s = 20)
+{
+    check_other_setting(self, c, place, "SYMM_TIMEOUT_MS", "soon");
+}
+
 DEVICE_TEST(dropin, a_rank_that_forwards_all_votes, 3, .timeout_s = 20)
 {
     check_other_setting(self, c, place, "SYMM_NCCL_FORWARD", "all");
