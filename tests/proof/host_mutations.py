@@ -33,7 +33,7 @@ TESTS = {
              "emulated/test_(collectives/.*|bad_collectives/.*|packets|tuning)$"],
     "collect/": ["unit/test_matmul_sums$", "emulated/test_matmul_(collect|sums|packs|bands|faults)$"],
     "operation": ["unit/test_cublas$", "emulated/test_matmul_faults$"],
-    "matmul": ["unit/test_(cublas|cublas_candidates|cublas_trial|matmul_(model|order|plan))$", "emulated/test_matmul_(sums|packs|misuse)$"],
+    "matmul": ["unit/test_(cublas|cublas_candidates|cublas_tiles|cublas_trial|matmul_(model|order|plan))$", "emulated/test_matmul_(sums|packs|misuse)$"],
 }
 
 

@@ -6,12 +6,11 @@
 #ifndef SYMM_MATMUL_CUBLAS_CANDIDATES_H
 #define SYMM_MATMUL_CUBLAS_CANDIDATES_H
 
-#include "abi/cublaslt_configuration.h"
+#include "matmul/plan/cublas_tiles.h"
 #include "library.h"
 
 enum {
     SYMM_CUBLAS_PROPOSALS = 8,
-    SYMM_CUBLAS_TILES = 6,
     SYMM_CUBLAS_CLUSTERS = 3,
     SYMM_CUBLAS_CANDIDATES = SYMM_CUBLAS_PROPOSALS + SYMM_CUBLAS_TILES * SYMM_CUBLAS_CLUSTERS
 };
@@ -29,14 +28,5 @@ struct symm_cublas_candidates {
 bool symm__cublas_candidates(const struct symm_cublas *c, const struct cublaslt_shape *shape,
                              const struct cublaslt_product *product, bool any_order,
                              struct symm_cublas_candidates *out, char why[CUBLASLT_WHY]);
-
-/* Parts of k for an H100 or H200 GPU, or one with fewer or more SMs. Pure. */
-int symm__cublas_k_parts(const struct cublaslt_shape *shape, int nsms);
-
-/*
- * The tiles of d with the lowest estimated times, best first. Returns their number. Pure.
- */
-int symm__cublas_tiles(const struct cublaslt_shape *shape, int nsms, int k_parts,
-                       struct cublaslt_configuration out[SYMM_CUBLAS_TILES]);
 
 #endif

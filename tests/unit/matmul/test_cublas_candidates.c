@@ -1,83 +1,10 @@
 /* The algorithms of cuBLASLt that compete for a product: parts of k, tiles, configurations. */
 #include "abi/cublaslt_configuration.h"
 #include "cublas_trial.h"
-#include "matmul/cublas/candidates.h"
 
 TEST_GROUP(candidates, 120, .uncounted = true);
 
-enum { H200_SMS = 132, SLOW_US = 1500, CONFIGURED = FAKE_CUBLASLT_CONFIGURED };
-
-/* Row-major d of m rows: cuBLASLt has it by columns, transposed. */
-static struct cublaslt_shape shape_of(int m, int n, int k, int batches)
-{
-    return (struct cublaslt_shape){
-        .a = {.rows = (uint64_t)n, .columns = (uint64_t)k},
-        .b = {.rows = (uint64_t)k, .columns = (uint64_t)m},
-        .d = {.transposed = true, .rows = (uint64_t)n, .columns = (uint64_t)m},
-        .batches = batches,
-    };
-}
-
-static int parts_of(int m, int n, int k, int batches, int nsms)
-{
-    const struct cublaslt_shape shape = shape_of(m, n, k, batches);
-
-    return symm__cublas_k_parts(&shape, nsms);
-}
-
-TEST(candidates, few_tiles_with_a_long_k_have_four_parts)
-{
-    ck_assert_int_eq(parts_of(2, 1024, 2048, 1, H200_SMS), 4);
-    ck_assert_int_eq(parts_of(1, 2304, 7168, 1, H200_SMS), 4);
-    ck_assert_int_eq(parts_of(67, 2048, 4096, 1, H200_SMS), 4);
-    ck_assert_int_eq(parts_of(234, 768, 4096, 1, H200_SMS), 4);
-    ck_assert_int_eq(parts_of(12, 2048, 2048, 1, H200_SMS), 1);
-    ck_assert_int_eq(parts_of(105, 2304, 6144, 1, H200_SMS), 1);
-    ck_assert_int_eq(parts_of(4096, 4096, 16384, 1, H200_SMS), 1);
-    ck_assert_int_eq(parts_of(1, 1536, 7168, 1, H200_SMS), 4); /* 24 tiles */
-    ck_assert_int_eq(parts_of(1, 1536, 7168, 3, H200_SMS), 1);
-    ck_assert_int_eq(parts_of(1, 1536, 7168, 1, 63), 1);
-    ck_assert_int_eq(parts_of(1, 1536, 7168, 1, 64), 4);
-    ck_assert_int_eq(parts_of(1, 1536, 1024 + 60 * 24 - 1, 1, H200_SMS), 1);
-    ck_assert_int_eq(parts_of(1, 1536, 1024 + 60 * 24, 1, H200_SMS), 4);
-}
-
-/* Different ones, which cuBLASLt has, none with columns to spare. */
-TEST(candidates, tiles_fit_the_shape)
-{
-    struct cublaslt_configuration tiles[SYMM_CUBLAS_TILES];
-
-    for (int m = 1; m < 3000; m += m < 300 ? 1 : 97) {
-        const struct cublaslt_shape shape = shape_of(m, 64 * (m % 71 + 1), 4096, 1);
-        const int n = symm__cublas_tiles(&shape, H200_SMS, 1, tiles);
-        ck_assert_int_ge(n, 5);
-        for (int i = 0; i < n; i++) {
-            const int columns = tiles[i].tile_columns;
-            ck_assert_int_ne(symm__cublaslt_tile(tiles[i].tile_rows, columns), 0);
-            ck_assert(columns == 8 || (m - 1) / columns < (m - 1) / (columns - 8));
-            for (int j = 0; j < i; j++)
-                ck_assert(tiles[i].tile_rows != tiles[j].tile_rows ||
-                          columns != tiles[j].tile_columns);
-        }
-    }
-}
-
-/* One wave of 64 x 8; two waves of tiles cost twice as much. */
-TEST(candidates, the_best_tile_comes_first)
-{
-    struct cublaslt_configuration tiles[SYMM_CUBLAS_TILES];
-    struct cublaslt_shape shape = shape_of(1, 6272, 3584, 1);
-
-    symm__cublas_tiles(&shape, H200_SMS, 1, tiles);
-    ck_assert_int_eq(tiles[0].tile_rows, 64);
-    ck_assert_int_eq(tiles[0].tile_columns, 8);
-    shape = shape_of(1, 2 * 6272, 3584, 1);
-    symm__cublas_tiles(&shape, H200_SMS, 1, tiles);
-    ck_assert_int_eq(tiles[0].tile_rows, 128);
-    shape = shape_of(4096, 4096, 4096, 1);
-    symm__cublas_tiles(&shape, H200_SMS, 1, tiles);
-    ck_assert_int_ge(tiles[0].tile_rows * tiles[0].tile_columns, 128 * 128);
-}
+enum { SLOW_US = 1500, CONFIGURED = FAKE_CUBLASLT_CONFIGURED };
 
 TEST(candidates, tiles_have_different_numbers)
 {
