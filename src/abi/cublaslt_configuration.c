@@ -20,12 +20,6 @@ static const struct {
            547, 548, 549, 550, 264, 551, 552, 553, 554, 555}},
 };
 
-static const struct {
-    int rows, columns;
-    uint16_t number;
-} clusters[] = {
-    {2, 1, CUBLASLT_CLUSTER_2X1}, {4, 1, CUBLASLT_CLUSTER_4X1}, {1, 2, CUBLASLT_CLUSTER_1X2}};
-
 /*
  * Custom options have no names. These are the ones that cuBLASLt's own proposals for Hopper GPUs
  * have with such clusters; tiles that are too large for them have the same plus LARGE.
@@ -39,14 +33,6 @@ int symm__cublaslt_tile(int rows, int columns)
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
         if (tiles[i].rows == rows)
             return tiles[i].numbers[columns / COLUMNS - 1];
-    return 0;
-}
-
-static uint16_t cluster_number(int rows, int columns)
-{
-    for (size_t i = 0; i < sizeof clusters / sizeof clusters[0]; i++)
-        if (clusters[i].rows == rows && clusters[i].columns == columns)
-            return clusters[i].number;
     return 0;
 }
 
@@ -72,10 +58,10 @@ static bool set_all(const struct cublaslt *lt, const struct cublaslt_configurati
 {
     const uint32_t tile = (uint32_t)symm__cublaslt_tile(with->tile_rows, with->tile_columns),
                    reduction = with->k_parts > 1 ? CUBLASLT_REDUCTION_COMPUTE_TYPE : 0;
-    const uint16_t cluster = cluster_number(with->cluster_rows, with->cluster_columns);
+    const uint16_t cluster = (uint16_t)with->cluster;
     const int32_t parts = with->k_parts;
 
-    return tile && cluster && set(lt, algorithm, CUBLASLT_ALGORITHM_TILE, &tile, sizeof tile) &&
+    return tile && set(lt, algorithm, CUBLASLT_ALGORITHM_TILE, &tile, sizeof tile) &&
            set(lt, algorithm, CUBLASLT_ALGORITHM_K_PARTS, &parts, sizeof parts) &&
            set(lt, algorithm, CUBLASLT_ALGORITHM_REDUCTION, &reduction, sizeof reduction) &&
            set(lt, algorithm, CUBLASLT_ALGORITHM_CUSTOM_OPTION, &custom, sizeof custom) &&
@@ -101,7 +87,7 @@ bool symm__cublaslt_configure(const struct cublaslt *lt, const struct cublaslt_s
                               const struct cublaslt_configuration *with,
                               cublaslt_heuristic *algorithm)
 {
-    const uint32_t custom = with->cluster_columns > 1 ? CUSTOM_ACROSS : CUSTOM_DOWN;
+    const uint32_t custom = with->cluster == CUBLASLT_CLUSTER_1X2 ? CUSTOM_ACROSS : CUSTOM_DOWN;
 
     return (set_all(lt, with, custom, algorithm) && check(lt, shape, product, algorithm)) ||
            (set_all(lt, with, custom + CUSTOM_LARGE, algorithm) &&

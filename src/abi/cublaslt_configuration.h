@@ -7,7 +7,7 @@
 /* Of a column-major d. */
 struct cublaslt_configuration {
     int tile_rows, tile_columns;
-    int cluster_rows, cluster_columns; /* in tiles: 2 x 1, 4 x 1 or 1 x 2 */
+    int cluster; /* CUBLASLT_CLUSTER_... */
     int k_parts;
 };
 

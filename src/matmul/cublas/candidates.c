@@ -19,9 +19,8 @@ static void add_configurations(const struct symm_cublas *c, const struct cublasl
                                const struct cublaslt_product *product, int k_parts,
                                const cublaslt_heuristic *from, struct symm_cublas_candidates *out)
 {
-    static const struct {
-        int rows, columns;
-    } clusters[SYMM_CUBLAS_CLUSTERS] = {{2, 1}, {4, 1}, {1, 2}};
+    static const int clusters[SYMM_CUBLAS_CLUSTERS] = {CUBLASLT_CLUSTER_2X1, CUBLASLT_CLUSTER_4X1,
+                                                       CUBLASLT_CLUSTER_1X2};
     const struct symm_cublas_extents extents = extents_of(shape);
     struct symm_cublas_tile tiles[SYMM_CUBLAS_TILES];
     const int ntiles = symm__cublas_tiles(&extents, c->ctx->agreed.nsms, tiles);
@@ -30,8 +29,7 @@ static void add_configurations(const struct symm_cublas *c, const struct cublasl
         for (int j = 0; j < SYMM_CUBLAS_CLUSTERS; j++) {
             const struct cublaslt_configuration with = {.tile_rows = tiles[i].rows,
                                                         .tile_columns = tiles[i].columns,
-                                                        .cluster_rows = clusters[j].rows,
-                                                        .cluster_columns = clusters[j].columns,
+                                                        .cluster = clusters[j],
                                                         .k_parts = k_parts};
             out->algorithms[out->n] = *from;
             out->n +=

@@ -5,7 +5,8 @@
  * resident on all ranks. So a next kernel of any size may begin early.
  *
  * That is true of the last kernel of a stream, whichever group has launched it. So one record
- * serves all groups of the context, and every call on its stream ends it.
+ * serves all groups of the context, and every call of the context on its stream ends it. Kernels of
+ * other contexts on this stream are not seen.
  */
 #ifndef SYMM_SETTLED_H
 #define SYMM_SETTLED_H
@@ -23,6 +24,7 @@ struct symm_settled {
     bool in_capture;
 };
 
+/* Records that the last kernel has settled, if the stream has one handle only. */
 void symm__settled_note(struct symm_settled *settled, const struct symm_group *group,
                         CUstream stream, bool in_capture);
 /*
