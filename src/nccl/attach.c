@@ -317,14 +317,14 @@ static void *attach(void *arg)
     return NULL;
 }
 
-void nccl__attach(ncclComm_t real)
+void nccl__attach(ncclComm_t real, bool blocking)
 {
     struct nccl_comm nowhere = {.real = real}, *comm;
     pthread_t thread;
 
     if (!real || nccl__comm_find(real))
         return;
-    comm = nccl__comm_add(real);
+    comm = nccl__comm_add(real, blocking);
     if (comm && nccl__settings()->forwards_all && !nccl__real()->alone)
         snprintf(comm->why, sizeof comm->why, "SYMM_NCCL_FORWARD=all");
     if (comm && symm__thread_start(&thread, "symm attach", attach, comm) == SYMM_OK) {
@@ -371,5 +371,19 @@ struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
     if (b && (aborted || symm_check(b->eager) || symm_check(b->captured)))
         nccl__binding_abort(b);
     nccl__comm_remove(comm);
+    return b;
+}
+
+struct nccl_binding *nccl__detach_calls(ncclComm_t real)
+{
+    struct nccl_comm *comm = nccl__comm_find(real);
+
+    if (!comm)
+        return NULL;
+    const bool blocking = comm->blocking;
+    struct nccl_binding *b = nccl__detach(real, true);
+    comm = nccl__comm_add(real, blocking);
+    if (comm)
+        nccl__comm_end_attach(comm, NULL);
     return b;
 }

@@ -3,12 +3,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include "attach.h"
 #include "error.h"
 
 struct child {
     struct child *next;
-    ncclComm_t parent, *place;
+    struct nccl_comm_request request;
     ncclComm_t real; /* NULL: not attaching yet */
 };
 
@@ -16,14 +15,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct child *first;
 static atomic_int count; /* of the list, so that most calls need no lock */
 
-ncclResult_t nccl__children_add(ncclComm_t parent, ncclComm_t *place)
+ncclResult_t nccl__children_add(const struct nccl_comm_request *request)
 {
     struct child *child = calloc(1, sizeof *child);
 
     if (!child)
         return nccl__fail(ncclSystemError, "out of host memory");
     pthread_mutex_lock(&lock);
-    *child = (struct child){.next = first, .parent = parent, .place = place};
+    *child = (struct child){.next = first, .request = *request};
     first = child;
     atomic_fetch_add(&count, 1);
     pthread_mutex_unlock(&lock);
@@ -36,8 +35,8 @@ static bool attaches(struct child *child)
     struct nccl_comm *comm;
 
     if (!child->real) {
-        child->real = __atomic_load_n(child->place, __ATOMIC_ACQUIRE);
-        nccl__attach(child->real);
+        child->real = __atomic_load_n(child->request.place, __ATOMIC_ACQUIRE);
+        nccl__attach(child->real, child->request.blocking);
     }
     comm = nccl__comm_find(child->real);
     return comm && atomic_load(&comm->state) == NCCL_COMM_ATTACHING;
@@ -53,8 +52,8 @@ static bool remove_children(ncclComm_t parent, bool keep_attaching)
     pthread_mutex_lock(&lock);
     for (struct child **at = &first; *at;) {
         struct child *child = *at;
-        if (child->parent != parent || (keep_attaching && attaches(child))) {
-            all = all && child->parent != parent;
+        if (child->request.parent != parent || (keep_attaching && attaches(child))) {
+            all = all && child->request.parent != parent;
             at = &child->next;
             continue;
         }

@@ -6,10 +6,10 @@
 #define SYMM_NCCL_CHILDREN_H
 
 #include <stdbool.h>
-#include "abi/nccl.h"
+#include "attach.h"
 
-/* `child` is valid until the parent is ready. Errors: ncclSystemError, out of host memory. */
-ncclResult_t nccl__children_add(ncclComm_t parent, ncclComm_t *child);
+/* The place is valid until the parent is ready. Errors: ncclSystemError, out of host memory. */
+ncclResult_t nccl__children_add(const struct nccl_comm_request *child);
 
 /*
  * After the real library has found a communicator ready: begins to attach its children. Returns

@@ -65,7 +65,7 @@ static struct nccl_comm *free_place(struct table *table, ncclComm_t real)
     return NULL;
 }
 
-struct nccl_comm *nccl__comm_add(ncclComm_t real)
+struct nccl_comm *nccl__comm_add(ncclComm_t real, bool blocking)
 {
     struct nccl_comm *comm = NULL;
 
@@ -76,6 +76,7 @@ struct nccl_comm *nccl__comm_add(ncclComm_t real)
             atomic_store(&t->next, calloc(1, sizeof *t));
     }
     if (comm) {
+        comm->blocking = blocking;
         atomic_store(&comm->aborting, false);
         atomic_store(&comm->error, ncclSuccess);
         comm->binding = NULL;

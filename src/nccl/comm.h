@@ -35,6 +35,7 @@ struct nccl_binding {
 
 struct nccl_comm {
     _Atomic(ncclComm_t) real;
+    bool blocking;                /* by its configuration: no call returns ncclInProgress */
     atomic_int state;             /* of enum nccl_comm_state; written by the thread */
     atomic_bool aborting;         /* the thread that attaches it, or maps its windows, gives up */
     atomic_bool in_real;          /* the thread that attaches it is in a call of the real library */
@@ -46,7 +47,7 @@ struct nccl_comm {
 /* NULL: not known. Any thread. */
 struct nccl_comm *nccl__comm_find(ncclComm_t real);
 /* Adds a communicator, whose state is ATTACHING. NULL: out of host memory. */
-struct nccl_comm *nccl__comm_add(ncclComm_t real);
+struct nccl_comm *nccl__comm_add(ncclComm_t real, bool blocking);
 /* Forgets it. Waits while it attaches. Another thread may be adding others. */
 void nccl__comm_remove(struct nccl_comm *comm);
 /* Waits while it attaches, and returns whether symm runs this communicator's calls. */

@@ -1,4 +1,5 @@
 /* The functions of NCCL that symm sees. Each has a second name, which begins with p. */
+#include <stdlib.h>
 #include <string.h>
 #include "attach.h"
 #include "runtime/group/group.h"
@@ -60,46 +61,79 @@ ENTRY(ncclResult_t, ncclGroupSimulateEnd)(ncclSimInfo_t *info)
 
 /* ------------------------------------------------------------------------------- communicators */
 
+/* Whether a new communicator's calls block, as NCCL decides it. parent: NULL: it has none. */
+static bool blocks(ncclComm_t parent, const ncclConfig_t *config)
+{
+    const struct nccl_comm *known = nccl__comm_find(parent);
+    const char *of_all = getenv("NCCL_COMM_BLOCKING");
+
+    if (nccl__real()->alone)
+        return true;
+    if (of_all && (strcmp(of_all, "0") == 0 || strcmp(of_all, "1") == 0))
+        return *of_all == '1';
+    if (config)
+        return config->blocking != 0; /* an undefined field, too */
+    return !known || known->blocking;
+}
+
 /*
- * After the real library has begun to make a communicator, from the ranks of a parent unless that
- * is NULL; `comm` is valid until the group ends, and the parent is ready.
+ * After the real library has begun to make a communicator. A nonblocking one is not ready, even if
+ * the real library has made it already: its ranks still have to attach.
  */
-static ncclResult_t attach(ncclResult_t result, ncclComm_t parent, ncclComm_t *comm)
+static ncclResult_t attach(ncclResult_t result, const struct nccl_comm_request *made)
 {
     if (nccl__inside || (result != ncclSuccess && result != ncclInProgress))
         return result;
-    if (nccl__group_depth() > 0) {
-        const ncclResult_t queued = nccl__queue_comm(parent, comm);
-        return queued == ncclSuccess ? result : queued;
+    if (nccl__group_depth() > 0 || made->parent) {
+        const ncclResult_t kept =
+            nccl__group_depth() > 0 ? nccl__queue_comm(made) : nccl__children_add(made);
+        return kept == ncclSuccess ? result : kept;
     }
-    if (parent && result == ncclInProgress) {
-        const ncclResult_t added = nccl__children_add(parent, comm);
-        return added == ncclSuccess ? result : added;
-    }
-    nccl__attach(*comm);
-    if (result == ncclSuccess && nccl__attach_wait(*comm) != ncclSuccess) {
-        *comm = NULL;
-        result = ncclSystemError;
-    }
-    return result;
+    nccl__attach(*made->place, made->blocking);
+    if (!made->waits)
+        return ncclInProgress;
+    if (nccl__attach_wait(*made->place) == ncclSuccess)
+        return result;
+    *made->place = NULL;
+    return ncclSystemError;
+}
+
+static ncclResult_t attach_new(ncclResult_t result, ncclComm_t *comm, const ncclConfig_t *config)
+{
+    const bool blocking = blocks(NULL, config);
+
+    return attach(result, &(struct nccl_comm_request){
+                              .place = comm, .blocking = blocking, .waits = blocking});
+}
+
+static ncclResult_t attach_child(ncclResult_t result, ncclComm_t parent, ncclComm_t *child,
+                                 const ncclConfig_t *config)
+{
+    const bool waits = blocks(parent, NULL);
+
+    return attach(result, &(struct nccl_comm_request){.parent = waits ? NULL : parent,
+                                                      .place = child,
+                                                      .blocking = blocks(parent, config),
+                                                      .waits = waits});
 }
 
 ENTRY(ncclResult_t, ncclCommInitRank)(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-    return attach(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), NULL, comm);
+    return attach_new(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), comm, NULL);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankConfig)
 (ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), NULL, comm);
+    return attach_new(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), comm,
+                      config);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankScalable)
 (ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommInitRankScalable, (comm, nranks, rank, nids, ids, config)),
-                  NULL, comm);
+    return attach_new(NCCL_REAL(ncclCommInitRankScalable, (comm, nranks, rank, nids, ids, config)),
+                      comm, config);
 }
 
 ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices)
@@ -109,7 +143,7 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
     if (nccl__inside || result != ncclSuccess)
         return result;
     for (int i = 0; i < ndevices; i++)
-        nccl__attach(comms[i]);
+        nccl__attach(comms[i], true);
     for (int i = 0; i < ndevices; i++)
         if (nccl__attach_wait(comms[i]) != ncclSuccess) {
             comms[i] = NULL;
@@ -121,27 +155,39 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
 ENTRY(ncclResult_t, ncclCommSplit)
 (ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), comm, child);
+    return attach_child(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), comm, child,
+                        config);
 }
 
-/* Where it aborts the parent's calls, symm takes none of the parent's any more. */
+/*
+ * A call of the real library that ends calls of a communicator; the binding is what symm loses. It
+ * goes first: taken calls may wait behind forwarded ones, which it ends.
+ */
+#define ENDING(binding, call)                                                                      \
+    __extension__({                                                                                \
+        struct nccl_binding *lost_ = nccl__inside ? NULL : (binding);                              \
+        const ncclResult_t ended_ = call;                                                          \
+        nccl__binding_retire(lost_);                                                               \
+        ended_;                                                                                    \
+    })
+
 ENTRY(ncclResult_t, ncclCommShrink)
 (ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config, int flags)
 {
-    const bool aborts = !nccl__inside && flags & NCCL_SHRINK_ABORT;
-    struct nccl_binding *binding = aborts ? nccl__detach(comm, true) : NULL;
+    const bool aborts = flags & NCCL_SHRINK_ABORT;
     const ncclResult_t result =
-        NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags));
+        ENDING(aborts ? nccl__detach_calls(comm) : NULL,
+               NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags)));
 
-    nccl__binding_retire(binding);
-    return attach(result, comm, child);
+    return attach_child(result, comm, child, config);
 }
 
 ENTRY(ncclResult_t, ncclCommGrow)
 (ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
  ncclConfig_t *config)
 {
-    return attach(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), comm, grown);
+    return attach_child(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), comm,
+                        grown, config);
 }
 
 ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)
@@ -150,23 +196,14 @@ ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)
     return NCCL_REAL(ncclCommDestroy, (comm));
 }
 
-/* The real abort goes first: taken calls may wait behind forwarded ones, which it ends. */
 ENTRY(ncclResult_t, ncclCommAbort)(ncclComm_t comm)
 {
-    struct nccl_binding *binding = nccl__inside ? NULL : nccl__detach(comm, true);
-    const ncclResult_t result = NCCL_REAL(ncclCommAbort, (comm));
-
-    nccl__binding_retire(binding);
-    return result;
+    return ENDING(nccl__detach(comm, true), NCCL_REAL(ncclCommAbort, (comm)));
 }
 
 ENTRY(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags)
 {
-    struct nccl_binding *binding = nccl__inside ? NULL : nccl__detach(comm, true);
-    const ncclResult_t result = NCCL_REAL(ncclCommRevoke, (comm, flags));
-
-    nccl__binding_retire(binding);
-    return result;
+    return ENDING(nccl__detach_calls(comm), NCCL_REAL(ncclCommRevoke, (comm, flags)));
 }
 
 /*

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include "runtime/driver/driver.h"
-#include "attach.h"
 #include "children.h"
 #include "error.h"
 
@@ -10,9 +9,7 @@ struct item {
     struct item *next;
     enum { COMM, WINDOW, CALL } kind;
     union {
-        struct {
-            ncclComm_t parent, *place;
-        } comm;
+        struct nccl_comm_request comm;
         struct nccl_window_request window;
         struct nccl_call call;
     };
@@ -56,9 +53,9 @@ ncclResult_t nccl__queue_call(const struct nccl_call *call)
     return add(&(struct item){.kind = CALL, .call = *call});
 }
 
-ncclResult_t nccl__queue_comm(ncclComm_t parent, ncclComm_t *comm)
+ncclResult_t nccl__queue_comm(const struct nccl_comm_request *comm)
 {
-    return add(&(struct item){.kind = COMM, .comm = {parent, comm}});
+    return add(&(struct item){.kind = COMM, .comm = *comm});
 }
 
 ncclResult_t nccl__queue_window(const struct nccl_window_request *window)
@@ -136,17 +133,17 @@ static bool comes_first(const struct item *item)
     return i == item;
 }
 
-static ncclResult_t attach_comms(bool wait)
+static ncclResult_t attach_comms(void)
 {
     ncclResult_t result = ncclSuccess;
 
     for (const struct item *i = first; i; i = i->next)
-        if (i->kind == COMM && (wait || !i->comm.parent))
-            nccl__attach(*i->comm.place);
-        else if (i->kind == COMM && nccl__children_add(i->comm.parent, i->comm.place))
+        if (i->kind == COMM && !i->comm.parent)
+            nccl__attach(*i->comm.place, i->comm.blocking);
+        else if (i->kind == COMM && nccl__children_add(&i->comm))
             result = ncclSystemError;
-    for (const struct item *i = first; i && wait; i = i->next)
-        if (i->kind == COMM && nccl__attach_wait(*i->comm.place) != ncclSuccess) {
+    for (const struct item *i = first; i; i = i->next)
+        if (i->kind == COMM && i->comm.waits && nccl__attach_wait(*i->comm.place) != ncclSuccess) {
             *i->comm.place = NULL;
             result = ncclSystemError;
         }
@@ -182,7 +179,7 @@ static void map_windows(bool wait)
 
 ncclResult_t nccl__queue_run(bool wait)
 {
-    ncclResult_t result = attach_comms(wait);
+    ncclResult_t result = attach_comms();
 
     map_windows(wait);
     for (const struct item *i = first; i && result == ncclSuccess; i = i->next)

@@ -2,6 +2,7 @@
 #ifndef SYMM_NCCL_QUEUE_H
 #define SYMM_NCCL_QUEUE_H
 
+#include "attach.h"
 #include "take.h"
 #include "windows.h"
 
@@ -13,10 +14,10 @@ bool nccl__group_leave(void);
 
 /*
  * Keeps a taken call, a communicator that begins to attach, or a window that is being made, until
- * the group ends. parent: of a child; NULL: it has none.
+ * the group ends.
  */
 ncclResult_t nccl__queue_call(const struct nccl_call *call);
-ncclResult_t nccl__queue_comm(ncclComm_t parent, ncclComm_t *comm);
+ncclResult_t nccl__queue_comm(const struct nccl_comm_request *comm);
 ncclResult_t nccl__queue_window(const struct nccl_window_request *window);
 
 /*

@@ -302,37 +302,6 @@ out:
     cu.cuMemFreeHost(y);
 }
 
-/* One child of a call, one of a group, and a rank in neither. */
-DEVICE_TEST(dropin, children_of_nonblocking_communicators_are_attached, 4,
-            .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
-{
-    ncclComm_t halves = NULL, three = NULL;
-    const int color = self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7;
-    float *x = floats(N, 1);
-    JOIN_NONBLOCKING(self);
-    await_ready(self, c->comm);
-    NCCL_EXPECT(self, ncclInProgress, ncclCommSplit(c->comm, self->rank % 2, 0, &halves, NULL));
-    await_ready(self, c->comm);
-    NCCL_TRY(self, ncclGroupStart());
-    ncclCommSplit(c->comm, color, 0, &three, NULL);
-    NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
-    await_ready(self, c->comm);
-    CHECK_RANK(self, halves && (three == NULL) == (self->rank == 2));
-    record(self);
-    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, halves, c->stream));
-    if (three)
-        NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, three, c->stream));
-    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
-    CHECK_FLOATS(self, x, N, three ? 6 : 2);
-    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
-out:
-    if (halves)
-        ncclCommDestroy(halves);
-    if (three)
-        ncclCommDestroy(three);
-    cu.cuMemFreeHost(x);
-}
-
 /* A communicator whose rank 1 is gone soon returns that error. */
 static void await_remote_error(struct rank *self, ncclComm_t comm)
 {

@@ -127,8 +127,7 @@ static ncclResult_t comm_create(ncclComm_t *out, const ncclConfig_t *config, boo
     cu.cuDevicePrimaryCtxRetain(&comm->context, device);
     cu.cuEventCreate(&comm->done, CU_EVENT_DISABLE_TIMING);
     comm->device = device;
-    comm->blocking =
-        config && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking != 0 : blocking;
+    comm->blocking = settings_blocking(config ? config->blocking != 0 : blocking);
     atomic_store(&comm->state, ncclInProgress);
     pthread_mutex_init(&comm->lock, NULL);
     pthread_cond_init(&comm->idle, NULL);
@@ -248,12 +247,12 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
 }
 
 /*
- * Adds a job that makes a child, if it has one. The handle of a nonblocking one comes when the
- * parent is ready.
+ * Adds a job that makes a child, if it has one. A nonblocking parent fills in the handle before it
+ * is ready; only its state tells that it is not.
  */
 static ncclResult_t add_child_job(struct job *job, ncclComm_t *child, ncclResult_t result)
 {
-    const bool later = job->child && !job->child->blocking;
+    const bool later = job->child && !job->comm->blocking;
     *child = later ? NULL : job->child;
     job->out = later ? child : NULL;
     group_begin();
@@ -261,7 +260,8 @@ static ncclResult_t add_child_job(struct job *job, ncclComm_t *child, ncclResult
         job->number = job->comm->nhost++;
         group_add_job(job);
     }
-    return group_end(result);
+    result = group_end(result);
+    return result == ncclInProgress ? ncclSuccess : result;
 }
 
 struct member {

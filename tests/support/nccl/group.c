@@ -49,7 +49,7 @@ static void *job_thread(void *arg)
 {
     struct job *job = arg;
     ncclComm_t comm = made_by(job);
-    bool blocking = comm->blocking;
+    bool blocking = job->comm->blocking;
     ncclResult_t result = job->result = job->run(job);
     atomic_store(&comm->state, result);
     if (job->out && result == ncclSuccess)
@@ -68,7 +68,7 @@ static void *job_thread(void *arg)
 static void job_start(struct job *job)
 {
     ncclComm_t comm = made_by(job);
-    bool blocking = comm->blocking;
+    bool blocking = job->comm->blocking;
     pthread_t thread;
     if (!blocking) { /* nobody joins the thread, so the communicators wait for it */
         atomic_store(&comm->state, ncclInProgress);
@@ -92,7 +92,7 @@ static ncclResult_t run_jobs(struct job *jobs)
     struct job *waited = NULL;
     for (struct job *job = jobs, *next; job; job = next) {
         next = job->next;
-        if (made_by(job)->blocking) {
+        if (job->comm->blocking) {
             job->next = waited;
             waited = job;
         } else {

@@ -53,6 +53,11 @@ int settings_version(void)
     return (int)number("NCCL_STANDIN_VERSION", NCCL_ABI_VERSION);
 }
 
+bool settings_blocking(bool otherwise)
+{
+    return number("NCCL_COMM_BLOCKING", otherwise) != 0;
+}
+
 bool settings_abort_waits(void)
 {
     return number("NCCL_STANDIN_ABORT_WAITS", 0) != 0;

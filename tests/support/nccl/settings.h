@@ -5,6 +5,8 @@
 #include "abi/nccl.h"
 
 int settings_version(void);
+/* Whether the calls of a new communicator block. */
+bool settings_blocking(bool otherwise);
 /* ncclCommAbort returns when all ranks have called it. */
 bool settings_abort_waits(void);
 /* Sleeps for a random time. */

@@ -20,7 +20,7 @@ TEST(nccl_comm, a_table_grows)
 
     ck_assert_ptr_null(nccl__comm_find(NULL));
     for (size_t i = 0; i < N; i++) {
-        comms[i] = nccl__comm_add(handle(i));
+        comms[i] = nccl__comm_add(handle(i), true);
         ck_assert_ptr_nonnull(comms[i]);
         ck_assert_int_eq(atomic_load(&comms[i]->state), NCCL_COMM_ATTACHING);
     }
@@ -41,7 +41,7 @@ TEST(nccl_comm, places_are_used_again)
     struct nccl_comm *comm = NULL, *least = NULL, *most = NULL;
 
     for (size_t i = 0; i < 2 * N; i++) {
-        comm = nccl__comm_add(handle(i));
+        comm = nccl__comm_add(handle(i), true);
         ck_assert_ptr_nonnull(comm);
         ck_assert_ptr_eq(nccl__comm_find(handle(i)), comm);
         ck_assert_int_eq(comm->why[0], 0);

@@ -1,0 +1,89 @@
+/*
+ * Children of nonblocking communicators, with libsymm_nccl.so preloaded: all ranks take their calls,
+ * whichever rank's part of the real library ends first.
+ */
+#include "nccl_client.h"
+#include "nccl_record.h"
+
+enum { N = 3000 };
+
+void test_setup(void)
+{
+    preload("libsymm_nccl.so");
+}
+
+TEST_GROUP(children, 60, IN_A_FOLDER);
+
+/* One child of a call, one of a group, and a rank in neither. The ranks are not equally fast. */
+DEVICE_TEST(children, they_attach_together, 4, .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
+{
+    ncclComm_t halves = NULL, three = NULL;
+    const int color = self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7;
+    float *x = floats(N, 1);
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, 0, &halves, NULL));
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclGroupStart());
+    ncclCommSplit(c->comm, color, 0, &three, NULL);
+    NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
+    await_ready(self, c->comm);
+    CHECK_RANK(self, halves && (three == NULL) == (self->rank == 2));
+    record(self);
+    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, halves, c->stream));
+    if (three)
+        NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, three, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, three ? 6 : 2);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
+out:
+    if (halves)
+        ncclCommDestroy(halves);
+    if (three)
+        ncclCommDestroy(three);
+    cu.cuMemFreeHost(x);
+}
+
+/* Sums over a communicator, which is taken. */
+static void check_taken(struct rank *self, ncclComm_t comm, CUstream stream, float expected)
+{
+    record(self);
+    check_sum(self, comm, stream, N, 1, expected);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
+out:;
+}
+
+/* The parent stays nonblocking after its calls were aborted. */
+DEVICE_TEST(children, of_a_shrink_that_aborts_attach, 3, .timeout_s = 20,
+            .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
+{
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    for (int i = 0; i < 2 && self->rank != 1; i++) {
+        ncclComm_t rest = NULL;
+        const int flags = i == 0 ? NCCL_SHRINK_ABORT : 0;
+        NCCL_TRY(self, ncclCommShrink(c->comm, (int[]){1}, 1, &rest, NULL, flags));
+        await_ready(self, c->comm);
+        check_taken(self, rest, c->stream, 2);
+        NCCL_TRY(self, ncclCommDestroy(rest));
+    }
+out:
+    ncclCommAbort(c->comm);
+    c->comm = NULL;
+}
+
+/* NCCL's variable goes before every configuration. */
+DEVICE_TEST(children, of_parents_that_a_variable_makes_nonblocking_attach, 3, .timeout_s = 20,
+            .env = {{"NCCL_STANDIN_DELAY_US", "20000"}, {"NCCL_COMM_BLOCKING", "0"}})
+{
+    ncclComm_t child = NULL;
+    NCCL_EXPECT(self, ncclInProgress,
+                ncclCommInitRank(&c->comm, 3, common_id(self->rank, place), self->rank));
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, 0, &child, NULL));
+    await_ready(self, c->comm);
+    check_taken(self, child, c->stream, 3);
+out:
+    if (child)
+        ncclCommDestroy(child);
+}
