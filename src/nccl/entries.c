@@ -98,9 +98,11 @@ static ncclResult_t attach(ncclResult_t result, const struct nccl_comm_request *
     return ncclSystemError;
 }
 
-static ncclResult_t attach_new(ncclResult_t result, ncclComm_t *comm, const ncclConfig_t *config)
+/* grows: the communicator whose ranks it has, and others; NULL: there is none. */
+static ncclResult_t attach_new(ncclResult_t result, ncclComm_t grows, ncclComm_t *comm,
+                               const ncclConfig_t *config)
 {
-    const bool blocking = blocks(NULL, config);
+    const bool blocking = blocks(grows, config);
 
     return attach(result, &(struct nccl_comm_request){
                               .place = comm, .blocking = blocking, .waits = blocking});
@@ -119,21 +121,21 @@ static ncclResult_t attach_child(ncclResult_t result, ncclComm_t parent, ncclCom
 
 ENTRY(ncclResult_t, ncclCommInitRank)(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-    return attach_new(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), comm, NULL);
+    return attach_new(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), NULL, comm, NULL);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankConfig)
 (ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    return attach_new(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), comm,
-                      config);
+    return attach_new(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), NULL,
+                      comm, config);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRankScalable)
 (ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config)
 {
     return attach_new(NCCL_REAL(ncclCommInitRankScalable, (comm, nranks, rank, nids, ids, config)),
-                      comm, config);
+                      NULL, comm, config);
 }
 
 ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices)
@@ -182,12 +184,15 @@ ENTRY(ncclResult_t, ncclCommShrink)
     return attach_child(result, comm, child, config);
 }
 
+/* No child: its handle comes at once, and its own state tells whether it is ready. */
 ENTRY(ncclResult_t, ncclCommGrow)
 (ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
  ncclConfig_t *config)
 {
-    return attach_child(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), comm,
-                        grown, config);
+    const ncclResult_t result = NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)),
+                       attached = attach_new(result, comm, grown, config);
+
+    return attached == ncclInProgress ? result : attached;
 }
 
 ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)

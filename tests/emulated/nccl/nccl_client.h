@@ -101,14 +101,15 @@ static inline void device_close(struct rank *self, struct client *c)
     NCCL_TRY(self, ncclCommInitRank(&c->comm, (self)->nranks, common_id((self)->rank, place),      \
                                     (self)->rank))
 /* As JOIN, and nonblocking. */
+#define NONBLOCKING                                                                                \
+    (&(ncclConfig_t){.size = sizeof(ncclConfig_t),                                                 \
+                     .magic = NCCL_CONFIG_MAGIC,                                                   \
+                     .version = NCCL_ABI_VERSION,                                                  \
+                     .blocking = 0})
 #define JOIN_NONBLOCKING(self)                                                                     \
     NCCL_EXPECT(self, ncclInProgress,                                                              \
                 ncclCommInitRankConfig(&c->comm, (self)->nranks, common_id((self)->rank, place),   \
-                                       (self)->rank,                                               \
-                                       &(ncclConfig_t){.size = sizeof(ncclConfig_t),               \
-                                                       .magic = NCCL_CONFIG_MAGIC,                 \
-                                                       .version = NCCL_ABI_VERSION,                \
-                                                       .blocking = 0}))
+                                       (self)->rank, NONBLOCKING))
 
 /* Polls until the communicator is ready. */
 static inline void await_ready(struct rank *self, ncclComm_t comm)

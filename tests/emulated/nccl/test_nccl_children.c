@@ -1,6 +1,6 @@
 /*
- * Children of nonblocking communicators, with libsymm_nccl.so preloaded: all ranks take their calls,
- * whichever rank's part of the real library ends first.
+ * Children of nonblocking communicators, with libsymm_nccl.so preloaded: all ranks take their
+ * calls, whichever rank's part of the real library ends first.
  */
 #include "nccl_client.h"
 #include "nccl_record.h"
@@ -86,4 +86,44 @@ DEVICE_TEST(children, of_parents_that_a_variable_makes_nonblocking_attach, 3, .t
 out:
     if (child)
         ncclCommDestroy(child);
+}
+
+/* Ranks 0 and 1 grow by rank 2, which comes when their calls have returned. */
+static void check_grown(struct rank *self, struct client *c, struct meeting *place, bool in_group)
+{
+    const ncclUniqueId id = common_id(self->rank, place);
+    ncclComm_t grown = NULL;
+    if (self->rank < 2) {
+        NCCL_EXPECT(self, ncclInProgress,
+                    ncclCommInitRankConfig(&c->comm, 2, id, self->rank, NONBLOCKING));
+        await_ready(self, c->comm);
+    }
+    if (self->rank == 0)
+        ncclGetUniqueId(&place->id);
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < (self->rank < 2 ? 3 : 5))
+        usleep(1000);
+    if (in_group)
+        NCCL_TRY(self, ncclGroupStart());
+    NCCL_TRY(self, ncclCommGrow(c->comm, 3, &place->id, self->rank < 2 ? -1 : 2, &grown,
+                                self->rank < 2 ? NULL : NONBLOCKING));
+    if (in_group)
+        NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
+    atomic_fetch_add(&place->count, 1);
+    CHECK_RANK(self, grown);
+    await_ready(self, grown);
+    check_taken(self, grown, c->stream, 3);
+out:
+    if (grown)
+        ncclCommDestroy(grown);
+}
+
+DEVICE_TEST(children, grown_communicators_attach_by_themselves, 3, .timeout_s = 20)
+{
+    check_grown(self, c, place, false);
+}
+
+DEVICE_TEST(children, in_a_group_too, 3, .timeout_s = 20)
+{
+    check_grown(self, c, place, true);
 }

@@ -200,17 +200,18 @@ static ncclResult_t connect_job(struct job *job)
     return comm_connect(job->comm, id, job->values[0], job->values[1]);
 }
 
-ENTRY(ncclResult_t, ncclCommInitRankConfig)
-(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+/* Makes one of ranks that know an id. blocking: if the configuration has nothing else. */
+static ncclResult_t comm_init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
+                              const ncclConfig_t *config, bool blocking)
 {
     struct job job = {.run = connect_job, .values = {rank, nranks}};
     ncclResult_t result = (ncclResult_t)settings_fault("ncclCommInitRank", rank);
-    memcpy(&job.number, &id, sizeof job.number);
+    memcpy(&job.number, id, sizeof job.number);
     group_begin();
     if (nranks < 1 || rank < 0 || rank >= nranks)
         result = failed(ncclInvalidArgument, "rank %d of %d", rank, nranks);
     if (result == ncclSuccess)
-        result = comm_create(comm, config, true);
+        result = comm_create(comm, config, blocking);
     if (result == ncclSuccess) {
         job.comm = *comm;
         job.comm->id = job.number;
@@ -219,6 +220,12 @@ ENTRY(ncclResult_t, ncclCommInitRankConfig)
         group_add_job(&job);
     }
     return group_end(result);
+}
+
+ENTRY(ncclResult_t, ncclCommInitRankConfig)
+(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    return comm_init(comm, nranks, &id, rank, config, true);
 }
 
 ENTRY(ncclResult_t, ncclCommInitRank)(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
@@ -327,6 +334,23 @@ ENTRY(ncclResult_t, ncclCommShrink)
         job.values[1] += !has(excluded, nexcluded, r);
     }
     return add_child_job(&job, child, comm_create(&job.child, config, comm->blocking));
+}
+
+/*
+ * Ranks of a communicator keep their numbers; new ones pass NULL for it. The handle comes at once,
+ * and the new communicator's state tells whether it is ready.
+ */
+ENTRY(ncclResult_t, ncclCommGrow)
+(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
+ ncclConfig_t *config)
+{
+    if (comm)
+        TRY(comm_enter(comm, COMM_READY, __func__, " %d", nranks));
+    if (!id || (comm && (rank != -1 || nranks < comm->nranks)))
+        return failed(ncclInvalidArgument, "rank %d of %d, or no id", rank, nranks);
+    ncclResult_t result =
+        comm_init(grown, nranks, id, comm ? comm->rank : rank, config, !comm || comm->blocking);
+    return result == ncclInProgress ? ncclSuccess : result;
 }
 
 /* ---- Ending them ---- */
