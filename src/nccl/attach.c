@@ -21,21 +21,21 @@
 #include "retirement.h"
 #include "settings.h"
 
-enum { NCCL_CHANNELS = 32, POLL_US = 1000, STAGING_BYTES = 64 << 20 };
+enum { NCCL_CHANNELS = 32, POLL_US = 1000, STAGING_BYTES = 64 << 20, MESSAGE_BYTES = 1024 };
 
 /* A rank's part of a vote. */
 struct card {
     uint32_t version, settings;
     char why[NCCL_WHY_BYTES - 32]; /* "rank N: " fits before it */
 };
+_Static_assert(sizeof(struct card) <= MESSAGE_BYTES, "a vote is a message");
 
 struct attachment {
     struct nccl_comm *comm;
     ncclComm_t real;
     struct nccl_binding *binding;
     CUstream stream;
-    CUdeviceptr buffer;       /* of the messages, */
-    size_t room;              /* so large */
+    CUdeviceptr buffer;       /* of MESSAGE_BYTES a rank */
     struct card *cards;       /* of all ranks; NULL: out of host memory */
     char why[NCCL_WHY_BYTES]; /* the reason not to attach; empty: none */
 };
@@ -90,20 +90,6 @@ static bool works(struct attachment *a, CUresult result, const char *call)
 }
 #define CU(a, fn, ...) works(a, (a)->binding->driver->fn(__VA_ARGS__), #fn)
 
-static bool make_room(struct attachment *a, size_t nbytes)
-{
-    if (nbytes <= a->room)
-        return true;
-    if (a->buffer && !CU(a, cuMemFree, a->buffer))
-        return false;
-    a->buffer = 0;
-    a->room = 0;
-    if (!CU(a, cuMemAlloc, &a->buffer, nbytes))
-        return false;
-    a->room = nbytes;
-    return true;
-}
-
 /* Waits for the messages; an abort of the real library ends them. Tells of errors meanwhile. */
 static bool await_messages(struct attachment *a)
 {
@@ -118,7 +104,10 @@ static bool await_messages(struct attachment *a)
     return works(a, result, "cuStreamQuery") && done(a, ask(a), "ncclAllGather");
 }
 
-/* An all-gather of host memory, as symm_config.all_gather. all NULL: gives, and gets nothing. */
+/*
+ * An all-gather of host memory, as symm_config.all_gather. all NULL: gives, and gets nothing. Takes
+ * part also if this rank's copy fails: the other ranks would take its next message for this one.
+ */
 static int gather(void *user, const void *mine, void *all, size_t nbytes)
 {
     struct attachment *a = user;
@@ -126,15 +115,16 @@ static int gather(void *user, const void *mine, void *all, size_t nbytes)
 
     if (nbytes == 0)
         return 0;
-    if (!make_room(a, total))
+    if (nbytes > MESSAGE_BYTES)
         return 1;
     const CUdeviceptr own = a->buffer + nbytes * (size_t)a->binding->rank;
-    bool ok = CU(a, cuMemcpyAsync, own, (CUdeviceptr)(uintptr_t)mine, nbytes, a->stream) &&
-              done(a,
-                   REAL(a, ncclAllGather,
-                        ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer, nbytes,
-                         ncclUint8, a->real, a->stream)),
-                   "ncclAllGather");
+    bool ok = CU(a, cuMemcpyAsync, own, (CUdeviceptr)(uintptr_t)mine, nbytes, a->stream);
+    ok = done(a,
+              REAL(a, ncclAllGather,
+                   ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer, nbytes, ncclUint8,
+                    a->real, a->stream)),
+              "ncclAllGather") &&
+         ok;
     if (ok && all)
         ok = CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream);
     /* Also after a failure: the copies use memory of the caller. */
@@ -169,7 +159,19 @@ static bool vote(struct attachment *a)
     return !a->why[0];
 }
 
-/* The facts of the real communicator, its device and a stream on it. */
+/* The stream and the memory of the messages, which stay: to free memory waits for the device. */
+static bool open_messages(struct attachment *a)
+{
+    const struct nccl_binding *b = a->binding;
+
+    a->cards = calloc((size_t)b->nranks, sizeof *a->cards);
+    if (!a->cards)
+        snprintf(a->why, sizeof a->why, "out of host memory");
+    return CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) &&
+           CU(a, cuMemAlloc, &a->buffer, (size_t)b->nranks * MESSAGE_BYTES);
+}
+
+/* The facts of the real communicator, and its device. */
 static bool open_device(struct attachment *a)
 {
     struct nccl_binding *b = a->binding;
@@ -181,12 +183,8 @@ static bool open_device(struct attachment *a)
         return false;
     if (b->nranks < 2 && !nccl__real()->alone)
         return false;
-    a->cards = calloc((size_t)b->nranks, sizeof *a->cards);
-    if (!a->cards)
-        snprintf(a->why, sizeof a->why, "out of host memory");
     if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
-        !CU(a, cuCtxSetCurrent, b->context) ||
-        !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
+        !CU(a, cuCtxSetCurrent, b->context) || (!nccl__real()->alone && !open_messages(a)) ||
         !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
         return false;
     return !a->why[0];
@@ -270,7 +268,7 @@ static bool attach_together(struct attachment *a)
             create(a);
         return ok && !a->why[0];
     }
-    if (!a->stream) /* there is no other rank, or no way to reach it */
+    if (!a->buffer) /* there is no other rank, or no way to reach it */
         return false;
     ok = vote(a) && ok;
     if (ok) {
