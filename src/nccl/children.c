@@ -29,7 +29,10 @@ ncclResult_t nccl__children_add(const struct nccl_comm_request *request)
     return ncclSuccess;
 }
 
-/* Whether a child attaches. A rank without a color has none. */
+/*
+ * Begins to attach a child if that has not begun. Returns whether it is still attaching. A rank
+ * without a color has no child.
+ */
 static bool attaches(struct child *child)
 {
     struct nccl_comm *comm;
@@ -42,7 +45,20 @@ static bool attaches(struct child *child)
     return comm && atomic_load(&comm->state) == NCCL_COMM_ATTACHING;
 }
 
-/* Removes the parent's children from the list. keep_attaching: but those that attach. */
+void nccl__children_begin(void)
+{
+    if (atomic_load(&count) == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct child *child = first; child; child = child->next)
+        attaches(child);
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Removes the parent's children from the list. Returns whether none is left. keep_attaching:
+ * children that are still attaching stay.
+ */
 static bool remove_children(ncclComm_t parent, bool keep_attaching)
 {
     bool all = true;

@@ -238,10 +238,13 @@ static ncclResult_t own_state(ncclComm_t comm, const struct nccl_binding *b)
 
 /*
  * A communicator that attaches is not ready. Its thread asks the real library meanwhile, which
- * takes calls of one thread only. One whose group has ended has that error.
+ * allows this to one thread at a time. If the communicator's group has ended, the result is that
+ * error.
  */
 ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
 {
+    if (!nccl__inside)
+        nccl__children_begin();
     struct nccl_comm *known = nccl__inside ? NULL : nccl__comm_find(comm);
 
     if (known && error && atomic_load(&known->state) == NCCL_COMM_ATTACHING) {

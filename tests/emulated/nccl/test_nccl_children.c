@@ -88,6 +88,64 @@ out:
         ncclCommDestroy(child);
 }
 
+/* Each rank polls another of two parents first. */
+DEVICE_TEST(children, of_parents_that_are_polled_in_any_order_attach, 2, .timeout_s = 20)
+{
+    ncclComm_t parents[2] = {NULL}, halves[2] = {NULL};
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    parents[0] = c->comm;
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, 0, &parents[1], NULL));
+    await_ready(self, c->comm);
+    for (int i = 0; i < 2; i++)
+        NCCL_TRY(self, ncclCommSplit(parents[i], 0, 0, &halves[i], NULL));
+    for (int i = 0; i < 2; i++)
+        await_ready(self, parents[i ^ self->rank]);
+    for (int i = 0; i < 2; i++)
+        check_taken(self, halves[i], c->stream, 2);
+out:
+    for (int i = 0; i < 2; i++)
+        if (halves[i])
+            ncclCommDestroy(halves[i]);
+    if (parents[1])
+        ncclCommDestroy(parents[1]);
+}
+
+/* Of one thread, which polls its communicators one after the other. */
+DEVICE_TEST(children, of_several_devices_of_a_thread_attach, 1, .timeout_s = 20)
+{
+    const ncclUniqueId id = common_id(0, place);
+    ncclComm_t comms[2] = {NULL}, children[2] = {NULL};
+    CUcontext contexts[2] = {NULL};
+    NCCL_TRY(self, ncclGroupStart());
+    for (int i = 0; i < 2; i++) {
+        CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&contexts[i], i));
+        CU_TRY(self, cu.cuCtxSetCurrent(contexts[i]));
+        ncclCommInitRankConfig(&comms[i], 2, id, i, NONBLOCKING);
+    }
+    NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
+    for (int i = 0; i < 2; i++)
+        await_ready(self, comms[i]);
+    NCCL_TRY(self, ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+        NCCL_TRY(self, ncclCommSplit(comms[i], 0, 0, &children[i], NULL));
+    NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
+    for (int i = 0; i < 2; i++)
+        await_ready(self, comms[i]);
+    for (int i = 0; i < 2; i++)
+        check_facts(self, children[i], i, 2, i);
+out:
+    for (int i = 0; i < 2; i++) {
+        if (children[i])
+            ncclCommDestroy(children[i]);
+        if (comms[i])
+            ncclCommDestroy(comms[i]);
+        if (contexts[i])
+            cu.cuDevicePrimaryCtxRelease(i);
+    }
+    cu.cuCtxSetCurrent(c->context);
+}
+
 /* Ranks 0 and 1 grow by rank 2, which comes when their calls have returned. */
 static void check_grown(struct rank *self, struct client *c, struct meeting *place, bool in_group)
 {

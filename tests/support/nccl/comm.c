@@ -253,6 +253,15 @@ ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int 
     return group_end(result);
 }
 
+/* On the parent's device. */
+static ncclResult_t child_create(ncclComm_t *child, const ncclConfig_t *config, ncclComm_t parent)
+{
+    cu.cuCtxPushCurrent(parent->context);
+    ncclResult_t result = comm_create(child, config, parent->blocking);
+    cu.cuCtxPopCurrent(NULL);
+    return result;
+}
+
 /*
  * Adds a job that makes a child, if it has one. A nonblocking parent fills in the handle before it
  * is ready; only its state tells that it is not.
@@ -300,7 +309,7 @@ ENTRY(ncclResult_t, ncclCommSplit)
         return failed(ncclInvalidArgument, "color %d", color);
     ncclResult_t result = ncclSuccess;
     if (color != NCCL_SPLIT_NOCOLOR)
-        result = comm_create(&job.child, config, comm->blocking);
+        result = child_create(&job.child, config, comm);
     return add_child_job(&job, child, result);
 }
 
@@ -333,7 +342,7 @@ ENTRY(ncclResult_t, ncclCommShrink)
         job.values[0] += r < comm->rank && !has(excluded, nexcluded, r);
         job.values[1] += !has(excluded, nexcluded, r);
     }
-    return add_child_job(&job, child, comm_create(&job.child, config, comm->blocking));
+    return add_child_job(&job, child, child_create(&job.child, config, comm));
 }
 
 /*
