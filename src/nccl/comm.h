@@ -36,7 +36,7 @@ struct nccl_binding {
 struct nccl_comm {
     _Atomic(ncclComm_t) real;
     bool blocking;                /* by its configuration: no call returns ncclInProgress */
-    atomic_int state;             /* of enum nccl_comm_state; written by the thread */
+    atomic_int state;             /* of enum nccl_comm_state */
     atomic_bool aborting;         /* the thread that attaches it, or maps its windows, gives up */
     atomic_bool in_real;          /* the thread that attaches it is in a call of the real library */
     _Atomic(ncclResult_t) error;  /* that the real library has told that thread */

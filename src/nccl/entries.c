@@ -44,7 +44,7 @@ ENTRY(ncclResult_t, ncclGroupEnd)(void)
         nccl__queue_drop();
         return result;
     }
-    const ncclResult_t taken = nccl__queue_run(result == ncclSuccess);
+    const ncclResult_t taken = nccl__queue_run();
     return taken == ncclSuccess ? result : taken;
 }
 
@@ -289,7 +289,7 @@ ENTRY(ncclResult_t, ncclCommWindowRegister)
         return queued == ncclSuccess ? result : queued;
     }
     nccl__windows_add(request.comm, &request, 1);
-    if (result == ncclSuccess)
+    if (request.comm->blocking)
         nccl__comm_settle(request.comm);
     return result;
 }

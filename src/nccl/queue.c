@@ -167,21 +167,21 @@ static void begin_windows(const struct item *begin)
     free(requests);
 }
 
-static void map_windows(bool wait)
+static void map_windows(void)
 {
     for (const struct item *i = first; i; i = i->next)
         if (i->kind == WINDOW && comes_first(i))
             begin_windows(i);
-    for (const struct item *i = first; i && wait; i = i->next)
-        if (i->kind == WINDOW)
+    for (const struct item *i = first; i; i = i->next)
+        if (i->kind == WINDOW && comm_of(i)->blocking)
             nccl__comm_settle(comm_of(i));
 }
 
-ncclResult_t nccl__queue_run(bool wait)
+ncclResult_t nccl__queue_run(void)
 {
     ncclResult_t result = attach_comms();
 
-    map_windows(wait);
+    map_windows();
     for (const struct item *i = first; i && result == ncclSuccess; i = i->next)
         if (i->kind == CALL && comes_first(i))
             result = run_calls(i);

@@ -23,9 +23,9 @@ ncclResult_t nccl__queue_window(const struct nccl_window_request *window);
 /*
  * Attaches the communicators, maps the windows, and takes the calls in order. Calls of one
  * communicator on several streams run on the first of them, after the work of all, and all wait for
- * them. wait: until the communicators are attached and the windows are mapped.
+ * them. Waits until communicators are attached and windows are mapped, if their calls block.
  */
-ncclResult_t nccl__queue_run(bool wait);
+ncclResult_t nccl__queue_run(void);
 /* Forgets the calls. */
 void nccl__queue_drop(void);
 

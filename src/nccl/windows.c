@@ -33,15 +33,19 @@ struct work {
     struct nccl_window_request requests[];
 };
 
-/* Waits for a nonblocking communicator. A failure leaves *window NULL. */
+/* Waits for a nonblocking communicator. A failure, of which it tells, leaves *window NULL. */
 static void await_real(struct nccl_comm *comm)
 {
     ncclResult_t state = ncclInProgress;
 
-    while (!atomic_load(&comm->aborting) &&
-           NCCL_REAL(ncclCommGetAsyncError, (atomic_load(&comm->real), &state)) == ncclSuccess &&
-           state == ncclInProgress)
-        usleep(POLL_US);
+    while (!atomic_load(&comm->aborting) && state == ncclInProgress) {
+        const ncclResult_t result =
+            NCCL_REAL(ncclCommGetAsyncError, (atomic_load(&comm->real), &state));
+        state = result == ncclSuccess ? state : result;
+        if (state == ncclInProgress)
+            usleep(POLL_US);
+    }
+    atomic_store(&comm->error, state == ncclInProgress ? ncclSuccess : state);
 }
 
 /* A rank without a window or without memory refuses it for all. */
@@ -87,6 +91,7 @@ void nccl__windows_add(struct nccl_comm *comm, const struct nccl_window_request 
     if (!nccl__comm_settle(comm))
         return;
     work = requests ? calloc(1, sizeof *work + (size_t)n * sizeof *requests) : NULL;
+    atomic_store(&comm->error, ncclSuccess);
     atomic_store(&comm->state, NCCL_COMM_ATTACHING);
     if (work) {
         work->comm = comm;

@@ -169,8 +169,7 @@ DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
     NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE));
     if (self->rank == 0)
         usleep(100000);
-    NCCL_EXPECT(self, ncclInProgress,
-                ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
+    NCCL_TRY(self, ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
     await_ready(self, c->comm);
     record(self);
     CHECK_RANK(self, gather(self, c, all, true, 6) == 0);
@@ -189,9 +188,34 @@ DEVICE_TEST(windows, an_abort_ends_registering, 2, .timeout_s = 20)
     await_ready(self, c->comm);
     NCCL_TRY(self, ncclMemAlloc(&all, WHOLE));
     if (self->rank == 0)
-        NCCL_EXPECT(self, ncclInProgress,
-                    ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
+        NCCL_TRY(self,
+                 ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
     usleep(100000);
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+out:
+    ncclMemFree(all);
+}
+
+/* Rank 1 registers a plain one, which NCCL refuses on both ranks. For symm's, rank 0 would wait. */
+DEVICE_TEST(windows, an_error_while_they_are_mapped_is_seen, 2, .timeout_s = 20)
+{
+    const int flags = self->rank == 0 ? NCCL_WIN_COLL_SYMMETRIC : NCCL_WIN_DEFAULT;
+    ncclResult_t state = ncclInProgress;
+    ncclWindow_t window = NULL;
+    void *all = NULL;
+    JOIN_NONBLOCKING(self);
+    await_ready(self, c->comm);
+    NCCL_TRY(self, ncclMemAlloc(&all, WHOLE));
+    NCCL_TRY(self, ncclCommWindowRegister(c->comm, all, WHOLE, &window, flags));
+    while (state == ncclInProgress) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclInvalidUsage);
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < 2) /* neither rank's abort helps the other */
+        usleep(1000);
     NCCL_TRY(self, ncclCommAbort(c->comm));
     c->comm = NULL;
 out:

@@ -8,9 +8,11 @@
 struct job {
     struct job *next;
     ncclResult_t (*run)(struct job *job);
-    ncclComm_t comm;  /* of which it is an operation */
-    ncclComm_t child; /* of a split; NULL: none */
-    ncclComm_t *out;  /* where a nonblocking one is filled in when it is ready */
+    ncclComm_t comm;      /* of which it is an operation */
+    ncclComm_t child;     /* of a split; NULL: none */
+    ncclComm_t *out;      /* where a nonblocking one is filled in when it is ready */
+    ncclWindow_t *window; /* filled in with its handle when all ranks have it */
+    ncclWindow_t made;
     uint64_t number;
     int values[2];
     ncclResult_t result;

@@ -137,21 +137,25 @@ static ncclResult_t window_job(struct job *job)
     for (int i = 0; i < job->comm->nranks; i++)
         if (memcmp(all[i], job->values, sizeof job->values) != 0)
             return failed(ncclInvalidUsage, "rank %d registers another window", i);
+    __atomic_store_n(job->window, job->made, __ATOMIC_RELEASE);
     return ncclSuccess;
 }
 
 ENTRY(ncclResult_t, ncclCommWindowRegister)
 (ncclComm_t comm, void *ptr, size_t nbytes, ncclWindow_t *window, int flags)
 {
-    struct job job = {.run = window_job, .comm = comm, .values = {(int)nbytes, flags}};
+    struct job job = {
+        .run = window_job, .comm = comm, .window = window, .values = {(int)nbytes, flags}};
     TRY(comm_enter(comm, COMM_READY, __func__, " %zu %d", nbytes, flags));
     if (!ptr || nbytes == 0 || !window)
         return failed(ncclInvalidArgument, "nothing to register, or no place for the window");
+    *window = NULL;
     group_begin();
     job.number = comm->nhost++;
+    job.made = (ncclWindow_t)registered(comm, true, ptr, nbytes);
     group_add_job(&job);
-    *window = (ncclWindow_t)registered(comm, true, ptr, nbytes);
-    return group_end(ncclSuccess);
+    const ncclResult_t result = group_end(ncclSuccess);
+    return result == ncclInProgress ? ncclSuccess : result;
 }
 
 ENTRY(ncclResult_t, ncclCommWindowDeregister)(ncclComm_t comm, ncclWindow_t window)
