@@ -17,6 +17,7 @@
 #include "alone.h"
 #include "children.h"
 #include "error.h"
+#include "queue.h"
 #include "real.h"
 #include "retirement.h"
 #include "settings.h"
@@ -363,6 +364,7 @@ struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
     struct nccl_comm *comm = nccl__comm_find(real);
 
     nccl__children_forget(real);
+    nccl__queue_forget(real);
     if (!comm || (aborted && !nccl__real()->alone && give_up(comm)))
         return NULL;
     struct nccl_binding *b = nccl__comm_settle(comm) ? comm->binding : NULL;

@@ -63,6 +63,36 @@ ncclResult_t nccl__queue_window(const struct nccl_window_request *window)
     return add(&(struct item){.kind = WINDOW, .window = *window});
 }
 
+/* The communicator of a call or of a window. */
+static struct nccl_comm *comm_of(const struct item *item)
+{
+    return item->kind == WINDOW ? item->window.comm : item->call.comm;
+}
+
+static bool is_of(const struct item *item, ncclComm_t real)
+{
+    return item->kind == COMM ? item->comm.parent == real
+                              : atomic_load(&comm_of(item)->real) == real;
+}
+
+void nccl__queue_forget(ncclComm_t real)
+{
+    struct item **at = &first;
+
+    if (!real)
+        return;
+    while (*at) {
+        struct item *item = *at;
+        if (!is_of(item, real)) {
+            at = &item->next;
+            continue;
+        }
+        *at = item->next;
+        free(item);
+    }
+    last = at;
+}
+
 void nccl__queue_drop(void)
 {
     while (first) {
@@ -116,12 +146,6 @@ static ncclResult_t run_calls(const struct item *begin)
             result = nccl__take(&call);
         }
     return result == ncclSuccess ? meet_there(comm, main, false) : result;
-}
-
-/* The communicator of a call or of a window. */
-static struct nccl_comm *comm_of(const struct item *item)
-{
-    return item->kind == WINDOW ? item->window.comm : item->call.comm;
 }
 
 static bool comes_first(const struct item *item)

@@ -26,7 +26,9 @@ ncclResult_t nccl__queue_window(const struct nccl_window_request *window);
  * them. Waits until communicators are attached and windows are mapped, if their calls block.
  */
 ncclResult_t nccl__queue_run(void);
-/* Forgets the calls. */
+/* Forgets all of them. */
 void nccl__queue_drop(void);
+/* Forgets the calls, the windows and the children of a communicator that ends in the group. */
+void nccl__queue_forget(ncclComm_t real);
 
 #endif

@@ -545,6 +545,38 @@ out:
     cu.cuMemFreeHost(y);
 }
 
+/* The group's other calls run. */
+DEVICE_TEST(dropin, an_end_in_a_group_drops_its_calls, 3, .timeout_s = 20)
+{
+    ncclComm_t ended[3] = {NULL}, rest = NULL;
+    float *x = floats(N, 1), *y = floats(N, 1);
+    JOIN(self);
+    for (int i = 0; i < 3; i++)
+        NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &ended[i], NULL));
+    NCCL_TRY(self, ncclGroupStart());
+    for (int i = 0; i < 3; i++)
+        NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, ended[i], c->stream));
+    ALL_REDUCE(y, y, c->stream);
+    NCCL_TRY(self, ncclCommAbort(ended[0]));
+    NCCL_TRY(self, ncclCommDestroy(ended[1]));
+    if (self->rank != 1)
+        NCCL_TRY(self, ncclCommShrink(ended[2], (int[]){1}, 1, &rest, NULL, NCCL_SHRINK_ABORT));
+    else
+        NCCL_TRY(self, ncclCommAbort(ended[2]));
+    NCCL_TRY(self, ncclGroupEnd());
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 1);
+    CHECK_FLOATS(self, y, N, 3);
+    if (self->rank == 1)
+        goto out;
+    check_sum(self, rest, c->stream, N, 1, 2);
+    NCCL_TRY(self, ncclCommDestroy(rest));
+    NCCL_TRY(self, ncclCommAbort(ended[2]));
+out:
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */
