@@ -288,6 +288,14 @@ static void close_messages(struct attachment *a)
     free(a->cards);
 }
 
+/* After an abort the other ranks may have attached: they learn of it by the end of the groups. */
+static void leave(struct attachment *a)
+{
+    if (atomic_load(&a->comm->aborting))
+        nccl__binding_abort(a->binding);
+    nccl__binding_close(a->binding);
+}
+
 /* A rank with a reason against it takes part, since the others wait for its vote. */
 static void *attach(void *arg)
 {
@@ -308,11 +316,14 @@ static void *attach(void *arg)
         tell(&a);
         snprintf(c->why, sizeof c->why, "%s", a.why);
         if (a.binding->driver)
-            nccl__binding_close(a.binding);
+            leave(&a);
         free(b);
     }
-    if (!nccl__comm_end_attach(c, attached ? b : NULL))
-        nccl__retirement_end(attached ? b : NULL);
+    if (nccl__comm_end_attach(c, attached ? b : NULL))
+        return NULL;
+    if (attached)
+        nccl__binding_abort(b); /* as in leave() */
+    nccl__retirement_end(attached ? b : NULL);
     return NULL;
 }
 

@@ -19,8 +19,8 @@ static inline void record(const struct rank *self)
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
 }
 
-/* Ends the recording. Returns the number of lines that begin with a call; -1: no recording. */
-static inline int forwarded(const char *call)
+/* Returns the number of lines that begin with a call; -1: no recording. */
+static inline int recorded(const char *call, bool ends)
 {
     const char *prefix = getenv("NCCL_STANDIN_RECORD");
     char pattern[128], line[256];
@@ -30,7 +30,8 @@ static inline int forwarded(const char *call)
     if (!prefix)
         return -1;
     snprintf(pattern, sizeof pattern, "%s.*", prefix);
-    unsetenv("NCCL_STANDIN_RECORD");
+    if (ends)
+        unsetenv("NCCL_STANDIN_RECORD");
     glob(pattern, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         FILE *f = fopen(found.gl_pathv[i], "re");
@@ -38,10 +39,17 @@ static inline int forwarded(const char *call)
             n += strncmp(line, call, strlen(call)) == 0;
         if (f)
             fclose(f);
-        unlink(found.gl_pathv[i]);
+        if (ends)
+            unlink(found.gl_pathv[i]);
     }
     globfree(&found);
     return n;
+}
+
+/* Ends the recording, and returns the number of those lines. */
+static inline int forwarded(const char *call)
+{
+    return recorded(call, true);
 }
 
 #endif

@@ -512,6 +512,38 @@ DEVICE_TEST(dropin, an_abort_ends_attaching, 3, .timeout_s = 20,
 out:;
 }
 
+/*
+ * Rank 1 aborts when it has voted for the second time, and rank 2 has not: then rank 0 attaches,
+ * and its calls would wait for rank 1.
+ */
+DEVICE_TEST(dropin, an_abort_at_the_end_of_attaching_is_told, 3, .timeout_s = 20,
+            .env = {{"NCCL_STANDIN_FAULT", "ncclAllGather@2#3=4000"}})
+{
+    float *x = floats(N, 1);
+    record(self);
+    JOIN_NONBLOCKING(self);
+    while (self->rank == 1 && recorded("ncclAllGather", false) < 3)
+        usleep(1000);
+    if (self->rank == 1) {
+        usleep(300000);
+        NCCL_TRY(self, ncclCommAbort(c->comm));
+        c->comm = NULL;
+    }
+    if (self->rank == 0) {
+        await_ready(self, c->comm);
+        NCCL_EXPECT(self, ncclRemoteError,
+                    ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
+        CHECK_RANK(self, strstr(ncclGetLastError(c->comm), "rank 1 aborted: ncclCommAbort"));
+    }
+    meet(self, place, 1);
+out:
+    if (c->comm)
+        ncclCommAbort(c->comm);
+    c->comm = NULL;
+    forwarded("nccl");
+    cu.cuMemFreeHost(x);
+}
+
 /* Rank 1 is excluded, for which a taken and a forwarded call wait. */
 DEVICE_TEST(dropin, a_shrink_ends_calls_of_the_parent, 3, .timeout_s = 20)
 {

@@ -77,11 +77,15 @@ void settings_delay(void)
 
 int settings_fault(const char *call, int rank)
 {
+    int result = ncclSuccess;
     pthread_once(&once, read_faults);
-    for (int i = 0; i < nfaults; i++)
+    for (int i = 0; i < nfaults && result == ncclSuccess; i++)
         if (strcmp(faults[i].call, call) == 0 && (faults[i].rank == -1 || faults[i].rank == rank) &&
             atomic_fetch_add(&faults[i].calls, 1) + 1 == faults[i].nth)
-            return faults[i].result;
+            result = faults[i].result;
+    if (result < STANDIN_SLOW)
+        return result;
+    usleep((useconds_t)(result - STANDIN_SLOW) * 1000);
     return ncclSuccess;
 }
 
