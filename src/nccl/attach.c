@@ -288,15 +288,23 @@ static void close_messages(struct attachment *a)
     free(a->cards);
 }
 
-/* After an abort the other ranks may have attached: they learn of it by the end of the groups. */
-static void leave(struct attachment *a)
+/*
+ * Ends a binding that nobody uses. After an abort the other ranks may have attached: they learn of
+ * it by the end of the groups. b: NULL: the attachment has one on the stack.
+ */
+static void discard(struct attachment *a, struct nccl_binding *b, bool aborted)
 {
-    if (atomic_load(&a->comm->aborting))
+    if (aborted)
         nccl__binding_abort(a->binding);
-    nccl__binding_close(a->binding);
+    if (a->binding->driver)
+        nccl__binding_close(a->binding);
+    free(b);
 }
 
-/* A rank with a reason against it takes part, since the others wait for its vote. */
+/*
+ * A rank with a reason against it takes part, since the others wait for its vote. Nobody waits
+ * until a context that is not used has ended, which may be long.
+ */
 static void *attach(void *arg)
 {
     struct nccl_comm *c = arg;
@@ -304,26 +312,23 @@ static void *attach(void *arg)
     struct attachment a = {.comm = c, .real = atomic_load(&c->real), .binding = b ? b : &spare};
     bool attached = false;
 
+    nccl__retirement_begin();
     snprintf(a.why, sizeof a.why, "%s", b ? c->why : "out of host memory");
     if (symm__driver_open(NULL, &a.binding->driver) == SYMM_OK) {
         nccl__binding_enter(a.binding);
         attached = attach_together(&a);
         close_messages(&a);
+        nccl__binding_leave(a.binding);
     }
-    if (attached) {
-        nccl__binding_leave(b);
-    } else {
+    if (!attached) {
         tell(&a);
         snprintf(c->why, sizeof c->why, "%s", a.why);
-        if (a.binding->driver)
-            leave(&a);
-        free(b);
     }
-    if (nccl__comm_end_attach(c, attached ? b : NULL))
-        return NULL;
-    if (attached)
-        nccl__binding_abort(b); /* as in leave() */
-    nccl__retirement_end(attached ? b : NULL);
+    const bool aborted = atomic_load(&c->aborting),
+               kept = nccl__comm_end_attach(c, attached ? b : NULL);
+    if (!kept || !attached)
+        discard(&a, b, aborted || !kept);
+    nccl__retirement_end();
     return NULL;
 }
 
@@ -358,13 +363,14 @@ ncclResult_t nccl__attach_wait(ncclComm_t real)
     return ncclSystemError;
 }
 
-/* Whether an attaching communicator is left to its thread, which may wait for a rank for ever. */
+/*
+ * Lets the thread of an attaching communicator end on its own, since it may wait for ever. False:
+ * none was attaching.
+ */
 static bool give_up(struct nccl_comm *comm)
 {
-    nccl__retirement_begin();
     if (nccl__comm_give_up(comm))
         return true;
-    nccl__retirement_end(NULL);
     if (comm->binding)
         nccl__binding_abort(comm->binding); /* its windows may still be mapped, by votes */
     return false;

@@ -10,7 +10,7 @@
 #include "scales.h"
 #include "windows.h"
 
-enum { EXIT_WAIT_MS = 500, ABORT_WAIT_MS = 2000 };
+enum { EXIT_WAIT_MS = 500, ABORT_WAIT_MS = 2000, AGAIN_MS = 50, AGAIN = 1200 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,11 +44,30 @@ void nccl__binding_leave(struct nccl_binding *b)
     b->driver->cuThreadExchangeStreamCaptureMode(&b->mode);
 }
 
+/*
+ * While a blocking stream of a rank captures, no rank may leave. All try as often, since each
+ * attempt is a vote.
+ */
+static void leave_context(struct nccl_binding *b)
+{
+    const struct symm_log log = {.rank = b->rank};
+    symm_status st = symm_context_destroy(b->symm);
+
+    for (int i = 0; i < AGAIN && st == SYMM_ERROR_STATE && !symm__driver_forked(); i++) {
+        symm__sleep_us(AGAIN_MS * 1000);
+        st = symm_context_destroy(b->symm);
+    }
+    if (st == SYMM_ERROR_STATE)
+        symm__log(&log, SYMM_LOG_WARNING, "the memory of a communicator is not freed: %s",
+                  symm_error_text());
+}
+
 void nccl__binding_close(struct nccl_binding *b)
 {
+    nccl__binding_enter(b);
     nccl__windows_forget(b);
     nccl__scales_forget(b);
-    symm_context_destroy(b->symm);
+    leave_context(b);
     if (b->order)
         b->driver->cuEventDestroy(b->order);
     b->driver->cuCtxSetCurrent(b->before);
@@ -76,13 +95,8 @@ void nccl__retirement_begin(void)
     pthread_mutex_unlock(&lock);
 }
 
-void nccl__retirement_end(struct nccl_binding *b)
+void nccl__retirement_end(void)
 {
-    if (b) {
-        nccl__binding_enter(b);
-        nccl__binding_close(b);
-        free(b);
-    }
     pthread_mutex_lock(&lock);
     nretiring--;
     pthread_cond_broadcast(&fewer);
@@ -91,7 +105,9 @@ void nccl__retirement_end(struct nccl_binding *b)
 
 static void leave(void *b)
 {
-    nccl__retirement_end(b);
+    nccl__binding_close(b);
+    free(b);
+    nccl__retirement_end();
 }
 
 static void *leave_thread(void *b)

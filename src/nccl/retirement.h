@@ -11,21 +11,18 @@
 void nccl__binding_abort(struct nccl_binding *b);
 
 /*
- * Around work of one thread for a binding: its CUDA context is current, once it is known. Captures
- * of other threads forbid no calls, such as those for memory, and do not become invalid by them.
+ * Work between these two has the binding's CUDA context, once it is known. It may allocate and free
+ * memory while other threads capture, and their captures stay valid.
  */
 void nccl__binding_enter(struct nccl_binding *b);
 void nccl__binding_leave(struct nccl_binding *b);
 
-/* Leaves a binding's symm context and its device, then as nccl__binding_leave(). Frees nothing. */
+/* Leaves a binding's symm context and its device, outside of such work. Frees nothing. */
 void nccl__binding_close(struct nccl_binding *b);
 
-/*
- * Around the work of a thread that leaves a context: the end of the process waits for it shortly.
- * b: to be left and freed; NULL: nothing.
- */
+/* Around the work of a thread that leaves a context: the process's end waits for it shortly. */
 void nccl__retirement_begin(void);
-void nccl__retirement_end(struct nccl_binding *b);
+void nccl__retirement_end(void);
 
 /*
  * Waits for the calls of a binding, then leaves its context in a thread of its own: ranks leave at

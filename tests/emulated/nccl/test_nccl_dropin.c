@@ -24,6 +24,14 @@ TEST_GROUP(dropin, 60, IN_A_FOLDER);
 #define ALL_REDUCE(x, y, stream)                                                                   \
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, ncclSum, c->comm, stream))
 
+/* Waits until all ranks have come here for the nth time. */
+static void meet(const struct rank *self, struct meeting *place, int nth)
+{
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < nth * self->nranks)
+        usleep(1000);
+}
+
 DEVICE_TEST(dropin, collectives_are_taken_and_right, 4)
 {
     const float sum = 0 + 1 + 2 + 3;
@@ -302,6 +310,39 @@ out:
     cu.cuMemFreeHost(y);
 }
 
+/*
+ * Such a capture forbids the end of a context, which comes later. A communicator that is made
+ * meanwhile is forwarded. What is left at exit would be an error.
+ */
+DEVICE_TEST(dropin, a_capture_of_a_blocking_stream_delays_the_end_of_a_communicator, 3,
+            .timeout_s = 20)
+{
+    ncclComm_t child = NULL, forwarding = NULL;
+    CUstream blocking = NULL;
+    CUgraph graph = NULL;
+    JOIN(self);
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &child, NULL));
+    CU_TRY(self, cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    if (self->rank == 1)
+        CU_TRY(self, cu.cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    meet(self, place, 1);
+    NCCL_TRY(self, ncclCommDestroy(child));
+    NCCL_TRY(self, ncclCommSplit(c->comm, 0, self->rank, &forwarding, NULL));
+    record(self);
+    check_sum(self, forwarding, c->stream, N, 1, 3);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 1);
+    NCCL_TRY(self, ncclCommDestroy(forwarding));
+    usleep(300000);
+    if (self->rank == 1)
+        CU_TRY(self, cu.cuStreamEndCapture(blocking, &graph));
+    check_sum(self, c->comm, c->stream, N, 1, 3);
+    meet(self, place, 2);
+out:
+    if (graph)
+        cu.cuGraphDestroy(graph);
+    cu.cuStreamDestroy(blocking);
+}
+
 /* A communicator whose rank 1 is gone soon returns that error. */
 static void await_remote_error(struct rank *self, ncclComm_t comm)
 {
@@ -428,14 +469,6 @@ DEVICE_TEST(dropin, an_abort_is_local, 3)
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
 out:
     cu.cuMemFreeHost(x);
-}
-
-/* Waits until all ranks have come here for the nth time. */
-static void meet(const struct rank *self, struct meeting *place, int nth)
-{
-    atomic_fetch_add(&place->count, 1);
-    while (atomic_load(&place->count) < nth * self->nranks)
-        usleep(1000);
 }
 
 /*
