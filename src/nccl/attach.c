@@ -332,6 +332,31 @@ static void *attach(void *arg)
     return NULL;
 }
 
+/* Those without a thread. */
+static pthread_mutex_t rest_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct nccl_comm *) rest;
+
+static void add_to_rest(struct nccl_comm *comm)
+{
+    pthread_mutex_lock(&rest_lock);
+    comm->next = atomic_load(&rest);
+    atomic_store(&rest, comm);
+    pthread_mutex_unlock(&rest_lock);
+}
+
+void nccl__attach_rest(void)
+{
+    while (atomic_load(&rest)) {
+        pthread_mutex_lock(&rest_lock);
+        struct nccl_comm *comm = atomic_load(&rest);
+        if (comm)
+            atomic_store(&rest, comm->next);
+        pthread_mutex_unlock(&rest_lock);
+        if (comm)
+            attach(comm);
+    }
+}
+
 void nccl__attach(ncclComm_t real, bool blocking)
 {
     struct nccl_comm nowhere = {.real = real}, *comm;
@@ -346,15 +371,19 @@ void nccl__attach(ncclComm_t real, bool blocking)
         pthread_detach(thread);
         return;
     }
-    comm = comm ? comm : &nowhere;
-    snprintf(comm->why, sizeof comm->why, "no memory or thread to attach with");
-    attach(comm);
+    snprintf(comm ? comm->why : nowhere.why, sizeof nowhere.why,
+             "no memory or thread to attach with");
+    if (comm)
+        add_to_rest(comm);
+    else
+        attach(&nowhere);
 }
 
 ncclResult_t nccl__attach_wait(ncclComm_t real)
 {
     struct nccl_comm *comm = nccl__comm_find(real);
 
+    nccl__attach_rest();
     if (!comm || nccl__comm_settle(comm) || !nccl__real()->alone)
         return ncclSuccess;
     nccl__fail(ncclSystemError, "%s", comm->why);
@@ -384,6 +413,7 @@ struct nccl_binding *nccl__detach(ncclComm_t real, bool aborted)
     nccl__queue_forget(real);
     if (!comm || (aborted && !nccl__real()->alone && give_up(comm)))
         return NULL;
+    nccl__attach_rest();
     struct nccl_binding *b = nccl__comm_settle(comm) ? comm->binding : NULL;
     if (b && (aborted || symm_check(b->eager) || symm_check(b->captured)))
         nccl__binding_abort(b);

@@ -20,6 +20,12 @@ struct nccl_comm_request {
 void nccl__attach(ncclComm_t real, bool blocking);
 
 /*
+ * Attaches here those that got no thread: their ranks wait for them, perhaps in other threads of
+ * this process, so this comes after all others have begun.
+ */
+void nccl__attach_rest(void);
+
+/*
  * Waits for a communicator to attach. One that does not is forwarded; without NCCL it is freed, and
  * the result is ncclSystemError.
  */

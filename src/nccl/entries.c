@@ -243,8 +243,10 @@ static ncclResult_t own_state(ncclComm_t comm, const struct nccl_binding *b)
  */
 ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
 {
-    if (!nccl__inside)
+    if (!nccl__inside) {
         nccl__children_begin();
+        nccl__attach_rest();
+    }
     struct nccl_comm *known = nccl__inside ? NULL : nccl__comm_find(comm);
 
     if (known && error && atomic_load(&known->state) == NCCL_COMM_ATTACHING) {

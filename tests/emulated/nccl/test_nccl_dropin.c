@@ -681,8 +681,8 @@ DEVICE_TEST(dropin, a_rank_that_forwards_all_votes, 3, .timeout_s = 20)
     check_other_setting(self, c, place, "SYMM_NCCL_FORWARD", "all");
 }
 
-/* A process without threads for symm. The real library has its own. */
-static bool has_no_threads;
+/* So many more threads of symm are refused. The real library has its own. */
+static int refused_threads;
 
 __attribute__((visibility("default"))) int
 pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg)
@@ -691,9 +691,11 @@ pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)
     Dl_info from;
 
     *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
-    if (has_no_threads && dladdr((void *)(uintptr_t)run, &from) &&
-        strstr(from.dli_fname, "libsymm_nccl"))
+    if (refused_threads > 0 && dladdr((void *)(uintptr_t)run, &from) &&
+        strstr(from.dli_fname, "libsymm_nccl")) {
+        refused_threads--;
         return EAGAIN;
+    }
     return next(thread, attributes, run, arg);
 }
 
@@ -701,7 +703,7 @@ DEVICE_TEST(dropin, a_rank_without_threads_votes, 3, .timeout_s = 20)
 {
     CUcontext current = NULL;
     float *x = floats(N, 1);
-    has_no_threads = self->rank == 1;
+    refused_threads = self->rank == 1 ? INT_MAX : 0;
     JOIN(self);
     CU_TRY(self, cu.cuCtxGetCurrent(&current));
     CHECK_RANK(self, current == c->context);
@@ -712,6 +714,35 @@ DEVICE_TEST(dropin, a_rank_without_threads_votes, 3, .timeout_s = 20)
     CHECK_RANK(self, forwarded("ncclAllReduce") == 1);
 out:
     cu.cuMemFreeHost(x);
+}
+
+/* The first of two communicators of a thread, which are made together. */
+DEVICE_TEST(dropin, one_without_a_thread_votes_after_the_others_have_begun, 1, .timeout_s = 20)
+{
+    const ncclUniqueId id = common_id(0, place);
+    ncclComm_t comms[4] = {NULL};
+    CUcontext second = NULL;
+    refused_threads = 1;
+    NCCL_TRY(self, ncclCommInitAll(comms, 2, (int[]){0, 1}));
+    CHECK_RANK(self, refused_threads == 0);
+    refused_threads = 1;
+    CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&second, 1));
+    NCCL_TRY(self, ncclGroupStart());
+    for (int i = 0; i < 2; i++) {
+        CU_TRY(self, cu.cuCtxSetCurrent(i ? second : c->context));
+        ncclCommInitRankConfig(&comms[2 + i], 2, id, i, NONBLOCKING);
+    }
+    NCCL_EXPECT(self, ncclInProgress, ncclGroupEnd());
+    for (int i = 1; i >= 0; i--)
+        await_ready(self, comms[2 + i]);
+    CHECK_RANK(self, refused_threads == 0);
+out:
+    for (int i = 0; i < 4; i++)
+        if (comms[i])
+            ncclCommDestroy(comms[i]);
+    cu.cuCtxSetCurrent(c->context);
+    if (second)
+        cu.cuDevicePrimaryCtxRelease(1);
 }
 
 DEVICE_TEST(dropin, one_block_is_enough, 3, .env = {{"SYMM_NCCL_MAX_BLOCKS", "1"}})
