@@ -20,8 +20,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t attached = PTHREAD_COND_INITIALIZER;
 
 /*
- * Stand for a communicator that is gone, and for one that its thread still has; the search goes on
- * behind them.
+ * Stand for a communicator that is gone, and for one that was aborted while its thread was
+ * attaching it; the search goes on behind them.
  */
 static char gone, left;
 #define GONE ((ncclComm_t)(void *)&gone)

@@ -36,7 +36,7 @@ struct nccl_binding {
 struct nccl_comm {
     _Atomic(ncclComm_t) real;
     bool blocking;                /* by its configuration: no call returns ncclInProgress */
-    atomic_int state;             /* of enum nccl_comm_state */
+    atomic_int state;             /* of enum nccl_comm_state; set by its thread, or by an abort */
     atomic_bool aborting;         /* the thread that attaches it, or maps its windows, gives up */
     atomic_bool in_real;          /* the thread that attaches it is in a call of the real library */
     _Atomic(ncclResult_t) error;  /* that the real library has told that thread */
@@ -61,7 +61,7 @@ bool nccl__comm_settle(struct nccl_comm *comm);
 bool nccl__comm_end_attach(struct nccl_comm *comm, struct nccl_binding *binding);
 /*
  * For an abort: lets its thread give up. Returns whether this forgets the communicator, because it
- * was attaching; its thread ends later, and calls the real library no more.
+ * was attaching; its thread ends later, and begins no more calls of the real library.
  */
 bool nccl__comm_give_up(struct nccl_comm *comm);
 

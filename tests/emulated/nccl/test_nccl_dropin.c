@@ -681,6 +681,13 @@ DEVICE_TEST(dropin, a_rank_that_forwards_all_votes, 3, .timeout_s = 20)
     check_other_setting(self, c, place, "SYMM_NCCL_FORWARD", "all");
 }
 
+/* The message of the context, after the first vote. It comes all the same. */
+DEVICE_TEST(dropin, a_rank_that_cannot_copy_makes_all_forward, 3, .timeout_s = 20,
+            .env = {{"SYMM_EMULATED_FAULT", "cuMemcpyAsync@1#3=700"}})
+{
+    check_other_setting(self, c, place, "SYMM_NCCL_STATS", "0");
+}
+
 /* So many more threads of symm are refused. The real library has its own. */
 static int refused_threads;
 
