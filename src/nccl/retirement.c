@@ -10,7 +10,7 @@
 #include "scales.h"
 #include "windows.h"
 
-enum { EXIT_WAIT_MS = 500, ABORT_WAIT_MS = 2000, AGAIN_MS = 50, AGAIN = 1200 };
+enum { EXIT_WAIT_MS = 2000, ABORT_WAIT_MS = 2000, AGAIN_MS = 50, AGAIN = 1200 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
