@@ -136,6 +136,8 @@ int cublasLtMatmulDescCreate(struct operation **out, int compute, int scale)
 
     if (!error)
         **out = (struct operation){.compute = compute, .scale = scale};
+    if (fake_cublaslt.described)
+        fake_cublaslt.described();
     return error;
 }
 

@@ -19,6 +19,7 @@ struct fake_cublaslt {
     int objects;                  /* that have not been destroyed */
     int products;                 /* that have been made */
     void (*before)(void *stream); /* of each product; NULL: nothing */
+    void (*described)(void);      /* behind the description of each product; NULL: nothing */
     unsigned fails;               /* algorithms, one bit each, that do not run */
     unsigned halves;   /* algorithms that add the halves of k in fp32; the others round once */
     unsigned in_order; /* algorithms that add and scale in fp32, as symm's emulated kernels */
