@@ -212,4 +212,16 @@ static inline void preload(const char *library)
     exit(1);
 }
 
+/* N floats: each file has its N. */
+#define ALL_REDUCE(x, y, stream)                                                                   \
+    NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, ncclSum, c->comm, stream))
+
+/* Waits until all ranks have come here for the nth time. */
+static inline void meet(const struct rank *self, struct meeting *place, int nth)
+{
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < nth * self->nranks)
+        usleep(1000);
+}
+
 #endif
