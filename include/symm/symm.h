@@ -439,9 +439,9 @@ SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbyte
  *
  * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits
  *         size_t.
- * Errors: as symm_alloc. If dtype, ndim or shape is outside of these limits on some ranks, or a
- *         pointer is NULL, they get ERROR_ARGUMENT. The others get ERROR_MISMATCH, with a text that
- *         names them
+ * Errors: as symm_alloc. A rank whose dtype, ndim or shape is outside of these limits, or that
+ *         passes NULL, gets ERROR_ARGUMENT. The other ranks get ERROR_MISMATCH; the text names that
+ *         rank
  */
 SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim,
                                        const int64_t *shape, symm_tensor *out);

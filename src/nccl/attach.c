@@ -269,7 +269,7 @@ static bool attach_together(struct attachment *a)
             create(a);
         return ok && !a->why[0];
     }
-    if (!a->buffer) /* there is no other rank, or no way to reach it */
+    if (!a->buffer) /* no other rank, or no message can be sent */
         return false;
     ok = vote(a) && ok;
     if (ok) {

@@ -20,8 +20,8 @@ struct nccl_comm_request {
 void nccl__attach(ncclComm_t real, bool blocking);
 
 /*
- * Attaches here those that got no thread: their ranks wait for them, perhaps in other threads of
- * this process, so this comes after all others have begun.
+ * Attaches, in the calling thread, the communicators that got no thread. Call it after all other
+ * communicators of the process have begun: their threads may wait for these ranks.
  */
 void nccl__attach_rest(void);
 

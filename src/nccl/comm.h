@@ -41,7 +41,7 @@ struct nccl_comm {
     atomic_bool in_real;          /* the thread that attaches it is in a call of the real library */
     _Atomic(ncclResult_t) error;  /* that the real library has told that thread */
     struct nccl_binding *binding; /* once it has been ATTACHED */
-    struct nccl_comm *next;       /* of those without a thread to attach them */
+    struct nccl_comm *next;       /* in the list of communicators without a thread */
     char why[NCCL_WHY_BYTES];     /* it is FORWARDED, or will be; empty: not known yet */
 };
 

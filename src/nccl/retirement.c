@@ -124,7 +124,7 @@ static bool await_calls(struct nccl_binding *b)
     bool late = false;
 
     if (symm__watch(quiesce, leave, b, deadline, &late) != SYMM_OK && !b->aborted)
-        quiesce(b); /* without the thread there is no limit */
+        quiesce(b); /* in this thread, without a limit */
     if (late)
         symm__log(&log, SYMM_LOG_WARNING,
                   "calls of an aborted communicator have not ended after %d ms: they wait for "

@@ -7,7 +7,7 @@
 /* Why a group ends by nccl__binding_abort(): the other ranks read it. */
 #define NCCL_ABORTED "ncclCommAbort"
 
-/* Ends the calls of a binding: those that wait for other ranks end soon. Any thread. */
+/* Ends the calls of a binding. Kernels that wait for other ranks end soon. Any thread. */
 void nccl__binding_abort(struct nccl_binding *b);
 
 /*
@@ -20,7 +20,7 @@ void nccl__binding_leave(struct nccl_binding *b);
 /* Leaves a binding's symm context and its device, outside of such work. Frees nothing. */
 void nccl__binding_close(struct nccl_binding *b);
 
-/* Around the work of a thread that leaves a context: the process's end waits for it shortly. */
+/* Around the work of a thread that leaves a context. The process's exit waits 2 s for it. */
 void nccl__retirement_begin(void);
 void nccl__retirement_end(void);
 

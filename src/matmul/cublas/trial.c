@@ -278,7 +278,7 @@ out:
     return st;
 }
 
-/* The least times, of several rounds after one that loads the kernels. */
+/* Times all candidates. The first round loads the kernels and does not count. */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
                             struct candidates *c)
 {

@@ -1,4 +1,4 @@
-/* Condition variables that wait by the monotonic clock, whatever happens to the time of day. */
+/* Condition variables that wait by the monotonic clock. Changes of the time of day do not count. */
 #ifndef SYMM_COND_H
 #define SYMM_COND_H
 
