@@ -6,11 +6,11 @@
  * memory, and any host memory if GPUs share the host's page tables (HMM, ATS). The driver is asked
  * once for each allocation. Some algorithms access `in` or `out` of other ranks. If that buffer is
  * symmetric memory with the same offset on all ranks, aligned to 16 bytes, they use it in place;
- * else the same kernel goes through the group's staging area. In place they also need: a count of
- * whole 16 bytes, except for an all-reduce; for one_shot and multimem_one_shot of an all-reduce an
- * `out` that is not `in` and is aligned to 16 bytes; for algorithms of the switch, memory that is
- * bound to the multicast object. The ranks agree on this in the kernel. docs/collectives.md lists
- * which buffers each algorithm accesses.
+ * else the same kernel goes through the group's staging area. For that there are three
+ * more conditions. Except in an all-reduce, the count is a multiple of 16 bytes. In one_shot and
+ * multimem_one_shot of an all-reduce, `out` is not `in` and is aligned to 16 bytes. For algorithms
+ * of the switch, the memory is bound to the multicast object. The ranks agree on this in the
+ * kernel. docs/collectives.md lists the buffers that each algorithm accesses.
  *
  * Every algorithm gives the same result, except for the rounding of sums made in the switch. AUTO
  * takes the fastest algorithm by SYMM_TUNING_FILE, which `symm-bench tune` writes, else by a model.
@@ -51,8 +51,8 @@ typedef enum symm_algo {
  * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce, all-gather or broadcast is symmetric
  * memory with the same offset on all ranks of the group. copy_engine writes into `out` of other
  * ranks, so AUTO takes it there only with this flag. `in`, and both buffers of a reduce-scatter,
- * may be any memory. AUTO chooses by the times with all buffers in symmetric memory if the flag is
- * set, and by those with plain device memory if it is not.
+ * may be any memory. If the flag is set, AUTO compares times with all buffers in symmetric memory.
+ * Otherwise it compares times with plain device memory.
  *
  * If `out` is not symmetric memory, the rank gets ERROR_ARGUMENT at the call. If copy_engine runs
  * and the offsets differ, the ranks notice it on their devices. Then symm_synchronize() and later
@@ -88,10 +88,10 @@ typedef struct symm_options {
  * float32, float16, bfloat16, float64, int32, int64. Operations: sum (integers wrap around), min
  * and max (a number wins over a NaN), and average for floating types.
  *
- * All but the multimem algorithms reduce in the order of the ranks, 16-bit types in fp32, and round
- * once: every rank gets the same bits, whatever the algorithm and the size. multimem and
- * multimem_one_shot add in the switch, in an unspecified order, 16-bit types in fp32; an average is
- * rounded once more. multimem gives every rank the same bits; multimem_one_shot may not.
+ * Except for the multimem algorithms, all algorithms reduce in rank order, 16-bit types in fp32,
+ * and round once. So every rank gets the same bits, whatever the algorithm and the size. multimem
+ * and multimem_one_shot add in the switch, in an unspecified order, 16-bit types in fp32; an
+ * average is rounded once more. multimem gives every rank the same bits; multimem_one_shot may not.
  *
  * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
@@ -200,12 +200,12 @@ typedef struct symm_rms_norm {
  * Every rank gets all rows of both outputs. Types: float16 and bfloat16. Algorithms: low_latency,
  * low_latency_two_shot, lamport.
  *
- * Computes in fp32, and rounds to the type where the three lines say `=`: sum and residual_out have
- * the bits of symm_all_reduce() and of an addition of 16-bit tensors, and the norm is that of the
- * rounded residual_out, as in models that call an all-reduce and then a fused kernel of residual
- * and norm. `out` is rounded once, after weight. On GPUs, for hidden up to 2^24, it differs from
- * the norm of residual_out by at most (12 + hidden / 16384) 2^-23 of that and half a unit in the
- * last place of the type.
+ * Computes in fp32. Each `=` of the three lines rounds to the type. So sum has the bits of
+ * symm_all_reduce(), and residual_out those of an addition of 16-bit tensors. The norm is that of
+ * the rounded residual_out. Models that call an all-reduce and then a fused kernel of residual and
+ * norm compute the same way. `out` is rounded once, after weight. On GPUs, for hidden up to 2^24,
+ * the error of `out` is at most (12 + hidden / 16384) 2^-23 times the norm of residual_out, plus
+ * half a unit in the last place of the type.
  *
  * The bits are the same on every rank and in every run, for all algorithms, memory and alignments,
  * if all ranks have the same residual, weight, eps and kind of device. A row of zeros with eps 0
@@ -238,7 +238,8 @@ SYMM_API symm_status symm_all_reduce_rms_norm(symm_group *group, const symm_rms_
 
 /*
  * Returns why this algorithm cannot run here with these elements; NULL: it can. The same on all
- * ranks. In a group of several domains it does not tell whether NCCL is there. Scope: Local.
+ * ranks. In a group of several domains it does not tell whether NCCL is there. The text lives
+ * as long as the group. Scope: Local. For a NULL group, a text that says so.
  */
 SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype, symm_redop op);

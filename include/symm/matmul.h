@@ -64,10 +64,10 @@ typedef enum symm_strategy {
  * product has at most 5e11 multiply-adds, symm_matmul_create() times algorithms of cuBLASLt and
  * takes the fastest one: of its first 8 proposals, and on Hopper GPUs of 18 configurations for the
  * shape. They split k into the same number of parts, so they have the same bits. A longer product
- * takes the first proposal. If symm's kernels have the same bits and are faster, they compute. AUTO
- * of an all-gather product counts with measured times where all strategies have the same bits, up
- * to 2e12 multiply-adds. SYMM_MATMUL_TRIALS=0 takes the first algorithm with the same bits, and
- * AUTO counts with estimates.
+ * takes the first proposal. If symm's kernels have the same bits and are faster, they compute. For
+ * an all-gather product of at most 2e12 multiply-adds, AUTO uses measured times if all strategies
+ * have the same bits. SYMM_MATMUL_TRIALS=0 takes the first algorithm with the same bits, and AUTO
+ * counts with estimates.
  *
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
@@ -76,11 +76,11 @@ typedef enum symm_strategy {
  *                type of the partial sums.
  *     TRACE      kernels record events: see symm_matmul_trace(). A run takes longer. Its bits are
  *                the same.
- *     ANY_ORDER  sums may be added in any order: over ranks it may change from run to run, over k
- *                from product to product. Only the error bound below holds. With multicast the
- *                switch may add, on three ranks or more also beside a FUSED product. All of
- *                cuBLASLt's first 8 proposals count, and AUTO counts with the measured time. Not
- *                with SAME_BITS.
+ *     ANY_ORDER  sums may be added in any order. The order over ranks may change from run to run,
+ *                the order over k from product to product. Only the error bound below holds. With
+ *                multicast the switch may add, on three ranks or more also beside a FUSED product.
+ *                All of cuBLASLt's first 8 proposals count, and AUTO counts with the measured time.
+ *                Not with SAME_BITS.
  *     CONSTANT_B b does not change while runs are enqueued, as weights do not. A run may read b
  *                before the kernel in front of it on its stream has ended. Copies to b must have
  *                ended when a run is enqueued, or launched with a graph. The bits are the same.
@@ -112,9 +112,9 @@ typedef enum symm_schedule {
 
 /*
  * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1. In a sum over
- * ranks, a b[i] is that sum. An element has alpha, beta, c, bias and the activation of one rank:
- * the rank that computes it, or in a sum the rank that has its row (see "m of r"). In a sum alpha
- * and beta are the same on all ranks.
+ * ranks, a b[i] is that sum. Each element takes alpha, beta, c, bias and the activation from one
+ * rank: from the rank that computes the element or, in a sum, from the rank that has its row (see
+ * "m of r"). In a sum alpha and beta are the same on all ranks.
  *
  * Tensors have two dimensions, or three, [l, rows, columns], all with the same l. With two
  * dimensions l is 1. A tensor with dtype 0 is absent; all tensors from index nb on must be absent.
@@ -151,9 +151,9 @@ typedef struct symm_matmul symm_matmul;
  *
  * Sums over ranks: each rank rounds its partial sum, its own part too, to desc.partial. The rank
  * that needs a sum adds the partial sums in fp32, in rank order, and applies alpha, beta c, bias
- * and the activation once. If an UNFUSED product has no more to apply than alpha, it may do so
- * before it rounds: then a collective of the library makes the sums (docs/matmul.md tells when).
- * The error before the activation and the last rounding is at most
+ * and the activation once. If an UNFUSED product applies only alpha, it may apply alpha before it
+ * rounds. Then a collective of the library makes the sums (docs/matmul.md tells when). The error
+ * before the activation and the last rounding is at most
  *
  *     (k + R + 2) 2^-23 (|alpha| sum |a b| + |beta c| + |bias|) + u |alpha| sum |p_r|
  *
@@ -170,10 +170,10 @@ typedef struct symm_matmul symm_matmul;
  *         The first product loads the kernels of products, and the first traced product the traced
  *         kernels. Loading may wait for running kernels: no kernel should wait for a later call.
  *         Trials of cuBLASLt, of each shape once in a context, wait for the device, too.
- * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
- *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
- *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or
- *         columns, aligned to 16 bytes, are fastest.
+ * Shapes: as above. Every extent is at least 1. Exception: rows that the ranks share may be fewer
+ *         than the ranks. Then a, or d, has no rows on some ranks. a, b, c and bias may have any
+ *         strides from 0; the elements of d and gathered_a must not overlap. Every layout runs.
+ *         Contiguous rows or columns, aligned to 16 bytes, are fastest.
  * Units:  strides are in elements.
  * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, m rounded up to a
@@ -302,14 +302,16 @@ typedef struct symm_matmul_event {
  * The events of the last run of a product with SYMM_MATMUL_TRACE, in the order in which they began.
  * The run must be done on its stream. docs/matmul.md tells what they mean.
  *
- * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
- * multiplies the next one, when it is multiplied. If two blocks share the k of a tile, each has an
- * event of it. The first wait for a chunk that ends tells when the chunk had arrived. A wait for a
- * part begins when its tile is stored or, if it is the block's last tile, when the tile before it
- * has been added. Not recorded: cuBLASLt's kernels, the collective of an unfused run, kernels that
- * collect results, copies of rows on this device, and sends by copy engines.
+ * The event of a tile ends when the tile is multiplied and stored. Exception: if the Hopper kernel
+ * stores the tile while it multiplies the next one, the event ends when the tile is multiplied. If
+ * two blocks share the k of a tile, each has an event of it. The first wait for a chunk that ends
+ * tells when the chunk had arrived. A wait for a part begins when the part's tile is stored. For
+ * the block's last tile, it begins when the tile before has been added. Not recorded: cuBLASLt's
+ * kernels, the collective of an unfused run, kernels that collect results, copies of rows on this
+ * device, and sends by copy engines.
  *
  * Scope:  Local; waits for a copy.
+ * Units:  times are in nanoseconds of the device's clock.
  * Memory: *events belongs to the product, until the next call of this function for it, or until it
  *         is destroyed. The kernels of a run have room for 65536 events; *ndropped is the number of
  *         those beyond. Before the first run both numbers are 0, and *events may be NULL.

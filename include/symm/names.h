@@ -23,7 +23,10 @@ SYMM_API int symm_version(void);
 /* The bytes of one element; 0 if dtype is not in the enum. */
 SYMM_API size_t symm_dtype_size(symm_dtype dtype);
 
-/* "bfloat16", "sum", "two_shot", "fused"; NULL if the value is not in the enum. */
+/*
+ * "bfloat16", "sum", "two_shot", "fused"; NULL if the value is not in the enum. The texts live as
+ * long as the library.
+ */
 SYMM_API const char *symm_dtype_name(symm_dtype dtype);
 SYMM_API const char *symm_redop_name(symm_redop op);
 SYMM_API const char *symm_algo_name(symm_algo algo);

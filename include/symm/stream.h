@@ -4,8 +4,8 @@
  *
  * All functions are Local. Errors: ERROR_DRIVER with the driver's error if a driver call fails,
  * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_MEMORY without host or device memory,
- * ERROR_STATE in a child of fork() and if a capture forbids the call. The destroy functions accept
- * NULL.
+ * ERROR_STATE in a child of fork() and if a capture forbids the call. The caller owns each object
+ * that a function makes. The destroy functions accept NULL.
  *
  * Destroy streams, events and graphs before their context. Otherwise they stay until the device's
  * primary context ends: with the last context of symm on that device, or later if cudart or other
@@ -23,9 +23,10 @@ extern "C" {
 
 /*
  * Creates a stream that does not synchronize with the legacy stream, with the least priority. Calls
- * of a group on it take less host time than on streams of other code. In turn it must be destroyed
- * by symm_stream_destroy(), and captured by symm_graph_begin(): while other code captures the
- * stream of a group's last call, calls of that group on other streams are ERROR_STATE.
+ * of a group on it take less host time than on streams of other code. In turn, only
+ * symm_stream_destroy() may destroy it, and only symm_graph_begin() should capture it: while other
+ * code captures the stream of a group's last call, calls of that group on other streams return
+ * ERROR_STATE.
  */
 SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
 SYMM_API void symm_stream_destroy(symm_stream stream);
@@ -93,11 +94,11 @@ SYMM_API symm_status symm_host_alloc(symm_context *ctx, size_t nbytes, void **ou
 SYMM_API void symm_host_free(symm_context *ctx, void *ptr);
 
 /*
- * Copies between host and device memory, in any direction. Stream-ordered; with pageable host
- * memory it may block.
+ * Copies nbytes between host and device memory, in any direction. Stream-ordered; with pageable
+ * host memory it may block. dst and src must stay valid until the copy is done on the stream.
  */
 SYMM_API symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream);
-/* Sets every byte of device memory. Stream-ordered. */
+/* Sets nbytes bytes of device memory to `byte`. Stream-ordered. */
 SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream);
 
 /*
@@ -106,12 +107,12 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
  * outlive it. A thread may record several streams at once, and end them in any order. Kernels keep
  * the priority of the stream that they were recorded from.
  *
- * While a thread records, the driver forbids it symm_device_alloc(), symm_host_alloc(), their free
- * functions, symm_event_query(), symm_kernel_load() and symm_kernel_unload(), and all threads
- * questions about an event that was recorded in the capture. Such a call returns ERROR_STATE and
- * makes the capture invalid, so make it before. A free function then leaves the memory to the
- * context, which frees it at its end. symm_stream_synchronize(), symm_synchronize() and
- * the Collective calls return ERROR_STATE, too, but the capture continues.
+ * While a thread records, the driver forbids that thread symm_device_alloc(), symm_host_alloc(),
+ * their free functions, symm_event_query(), symm_kernel_load() and symm_kernel_unload(). It forbids
+ * all threads to query an event that was recorded in the capture. A forbidden call returns
+ * ERROR_STATE and makes the capture invalid, so make such calls before the capture. A free function
+ * then leaves the memory to the context, which frees it at its end. symm_stream_synchronize(),
+ * symm_synchronize() and the Collective calls return ERROR_STATE, too, but the capture continues.
  *
  * Errors: ERROR_STATE  begin: the stream is already being captured, by symm or by other code; that
  *                      capture continues. end: it is not being captured, or the capture is invalid;

@@ -43,9 +43,12 @@
  *     nranks and session.
  *   - Where ERROR_DRIVER is listed, a driver without memory gives ERROR_MEMORY, and a driver call
  *     that a capture forbids gives ERROR_STATE.
- *   - A death ends only the groups that contain the rank. The death of rank 0 ends all groups of
- *     the job, because its process carries the messages between ranks.
- *   - In a child of fork() every call returns ERROR_STATE.
+ *   - A death ends the groups that contain the rank. The process of a domain's lowest rank carries
+ *     the messages of its domain: its death also ends all other groups with ranks of that domain.
+ *     The death of rank 0 also ends all groups of several domains. In a job of one domain, that is
+ *     every group.
+ *   - In a child of fork() every call on a context, group, stream, event or graph that returns a
+ *     status returns ERROR_STATE.
  *
  * Streams: calls on one group run in the order of the calls, also on two streams that nothing else
  * orders: outside of captures a call waits, by an event, for the call before.
@@ -110,8 +113,8 @@ typedef struct symm_config {
     int multicast; /* SYMM_MULTICAST: -1 off; nothing here turns it on */
     int slow_ms;   /* SYMM_SLOW_MS */
     /*
-     * 1: if a group ends, its kernels that wait for other ranks go on waiting on this rank until it
-     * calls symm_abort() or destroys the group. For programs that learn of an end by symm_check(),
+     * 1: if a group ends, kernels of this rank that wait for other ranks keep waiting until this
+     * rank aborts, leaves or destroys the group. For programs that learn of an end by symm_check(),
      * and want no later work on the stream to see the results of a call that has failed.
      */
     int hold;
@@ -170,8 +173,8 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  * Scope:  Collective while the world is healthy; after a failure Local and bounded. NULL is fine.
  * Memory: waits for the work enqueued through symm; other work that uses the memory must be done.
  * Errors: ERROR_DRIVER  a clean-up call failed; everything else was done
- *         ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH, or another sticky status: the ranks did not do
- *                       it together; this rank has released all
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH, or another sticky status: the ranks did not
+ *                       destroy it together; this rank has released its part
  *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was done
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
@@ -185,7 +188,7 @@ SYMM_API symm_group *symm_context_world(symm_context *ctx);
  */
 SYMM_API symm_group *symm_context_domain(symm_context *ctx);
 
-/* "cuda" or "emulated". Scope: Local. */
+/* "cuda" or "emulated"; the text lives as long as the library. Scope: Local. NULL for NULL. */
 SYMM_API const char *symm_context_driver(const symm_context *ctx);
 
 /*
@@ -203,7 +206,7 @@ SYMM_API symm_device_context symm_context_primary(const symm_context *ctx);
 /*
  * An entry of this context's driver by its library name, such as "cuMemAlloc_v2", for calls that
  * symm/stream.h does not have.
- * Scope: Local. Returns NULL if the driver has no such entry.
+ * Scope: Local. Returns NULL if ctx or name is NULL, or the driver has no such entry.
  */
 SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
 
@@ -214,6 +217,7 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  * same ranks is cheap. Use one group per stream to communicate on several streams at the same time.
  *
  * Scope:  Collective over the members only; other ranks do not take part.
+ * Memory: the context owns the group, until symm_group_destroy() or symm_group_leave().
  * Errors: ERROR_ARGUMENT  ranks is NULL, nranks is not 1 to that of `of`, a rank outside of `of`,
  *                         a rank twice, or this rank not in the list: on this rank alone; the
  *                         others wait for a correct call. out is NULL: on all members
@@ -232,10 +236,10 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
  *
  * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), an
  * eighth of that for packets, and as much for slots of lamport, but at most 4 MiB for each rank.
- * Until then a group has 2 MiB, with more than 8 ranks some 0.2 MiB for each further one, enough
- * for collectives of 64 KiB. The first collective that is slower without full areas makes them,
- * too: outside of captures it blocks the host until all ranks have made the same call. Reserve
- * before a capture, or where no call may block.
+ * Until then a group has first areas of 2 MiB, enough for collectives of 64 KiB. With more than 8
+ * ranks, each further rank adds some 0.2 MiB. The first collective that is slower without full
+ * areas makes them, too: outside of captures it blocks the host until all ranks have made the same
+ * call. Reserve before a capture, or where no call may block.
  *
  * Scope:  Collective. Does nothing if the group has one rank, or full areas that are large enough.
  *         Smaller ones are freed with the group, since graphs may use them.
@@ -277,10 +281,11 @@ SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 /*
  * The number of domains in which the group has ranks. A group of one domain can do everything. One
  * of several has no symmetric memory, no pads, no kernels and no products: those calls are
- * ERROR_ARGUMENT. It has the calls of hosts, symm_group_create(), whose group is an ordinary one if
- * its ranks share a domain, symm_barrier() and the collectives of symm/collectives.h but the norm.
- * NCCL moves their bytes between domains: ERROR_UNSUPPORTED if a rank has none, ERROR_MISMATCH if
- * versions differ.
+ * ERROR_ARGUMENT. It has symm_exchange(), symm_check(), symm_synchronize(), symm_abort(),
+ * symm_barrier(), symm_group_reserve(), symm_group_create(), the functions that end a group, and
+ * the collectives of symm/collectives.h except the norm. If the ranks of a new group share a
+ * domain, that group is an ordinary one. NCCL moves the bytes between domains: ERROR_UNSUPPORTED if
+ * a rank has no NCCL, ERROR_MISMATCH if versions differ.
  * Scope: Local. 0 for NULL.
  */
 SYMM_API uint32_t symm_group_ndomains(const symm_group *group);
@@ -302,9 +307,10 @@ SYMM_API int symm_world_rank(const symm_group *group, int rank);
 
 /*
  * All-gather on the host: all receives nranks * nbytes, rank by rank. With nbytes 0 it is a barrier
- * of the hosts.
+ * of the calling threads.
  *
  * Scope:  Collective. Any nbytes, the same on all ranks. mine and all may be NULL when nbytes is 0.
+ * Memory: mine and all are host memory, and not used after the call.
  * Errors: ERROR_ARGUMENT, ERROR_MEMORY, ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT,
  *         ERROR_STATE
  */
@@ -318,8 +324,9 @@ SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t n
 SYMM_API symm_status symm_check(symm_group *group);
 
 /*
- * Waits for the stream. Then asks rank 0's process whether the group is alive, since that process
- * learns of an end before any rank does. If this returns OK, the results of all calls of this group
+ * Waits for the stream. Then asks the process of the domain's lowest rank whether the group is
+ * alive, since that process learns of an end before any rank does. For a group of several domains,
+ * the processes of all of them answer. If this returns OK, the results of all calls of this group
  * on the stream are right.
  *
  * Scope:  Local; one round trip on a socket, some ten microseconds. If a peer is dead, this
@@ -350,22 +357,22 @@ SYMM_API symm_status symm_synchronize_groups(int ngroups, symm_group *const *gro
  * Ends the group on all ranks. Every wait on host and device returns, and every rank gets
  * ERROR_PEER with this rank's number in the world and `why`. If symm_config.hold is set, the
  * device's waits return on this rank alone; if the group has ended before, too.
- * Scope: Local; any thread; NULL is fine for both.
+ * Scope: Local; any thread; NULL is fine for both. why is copied; NULL: no reason given.
  */
 SYMM_API void symm_abort(symm_group *group, const char *why);
 
 /*
  * The text of this thread's last failure: call, number, rank. Never NULL; valid until the thread's
- * next failure.
+ * next failure. Scope: Local; any thread.
  */
 SYMM_API const char *symm_error_text(void);
 
-/* The name of a status: "SYMM_ERROR_PEER". Never NULL. */
+/* The name of a status: "SYMM_ERROR_PEER". Never NULL. Scope: Local; any thread. */
 SYMM_API const char *symm_status_name(symm_status status);
 
 /*
- * The reason why multicast is off in this group; NULL if it is on. The same on all ranks. Scope:
- * Local.
+ * The reason why multicast is off in this group; NULL if it is on. The same on all ranks. The text
+ * lives as long as the group. Scope: Local. For NULL, a text that says so.
  */
 SYMM_API const char *symm_multicast_off(const symm_group *group);
 
@@ -376,6 +383,7 @@ SYMM_API const char *symm_multicast_off(const symm_group *group);
  * are undefined.
  *
  * Scope:  Collective.
+ * Memory: the group owns it, until symm_free() or the group's end.
  * Errors: ERROR_ARGUMENT  nbytes is 0 or does not fit the window, or out is NULL
  *         ERROR_MEMORY    on any rank; the text names it
  *         ERROR_MISMATCH  sizes differ; the text names the ranks and their sizes. A rank whose size
@@ -400,9 +408,9 @@ SYMM_API symm_status symm_free(symm_group *group, void *ptr);
  * Returns segments of device memory without allocations to the device. Enqueued work must be done.
  *
  * Scope:  Collective.
- * Errors: ERROR_MEMORY (of rank 0's host), ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT,
- *         ERROR_STATE. If the driver does not release a segment, symm_context_destroy() returns
- *         that error.
+ * Errors: ERROR_ARGUMENT (group is NULL), ERROR_MEMORY (of rank 0's host), ERROR_DRIVER,
+ *         ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE. If the driver does not release a
+ *         segment, symm_context_destroy() returns that error.
  */
 SYMM_API symm_status symm_trim(symm_group *group);
 
@@ -412,19 +420,19 @@ SYMM_API symm_status symm_trim(symm_group *group);
  * from cuMemCreate() with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, as that of ncclMemAlloc() does.
  * theirs has the same offset in an allocation of the same size on all ranks.
  *
- * The two addresses: a kernel should use one of them. The next kernel in the stream sees through
- * one address what the last one wrote through the other, unless it begins early (SYMM_GRID_PDL).
- * Collectives on registered memory do not begin early. symm cannot tell that two buffers overlap if
- * they are given by different addresses.
+ * A kernel should use only one of the two addresses. If a kernel writes through one address, the
+ * next kernel in the stream sees the data through the other, unless the next kernel begins early
+ * (SYMM_GRID_PDL). Collectives on registered memory do not begin early. symm cannot tell that two
+ * buffers overlap if they are given by different addresses.
  *
  * Scope:  Collective.
  * Memory: symm_free(group, *out) unmaps it on this rank, which may wait for the device; other ranks
  *         keep their mappings until they free it. The allocation lives until its owner and all
  *         ranks have released it. symm_usage.registered counts nbytes.
- * Errors: ERROR_ARGUMENT     theirs or out is NULL, or nbytes is 0. theirs is unknown to the
- *                            driver, as memory of malloc(), or is memory of another device or of
- *                            symm. The allocation has less than nbytes left, or does not fit the
- *                            window
+ * Errors: ERROR_ARGUMENT     theirs or out is NULL, or nbytes is 0. The driver does not
+ *                            know theirs, as memory of malloc(). theirs is memory of another
+ *                            device or of symm. Less than nbytes of the allocation are left from
+ *                            theirs on, or the allocation does not fit the window
  *         ERROR_UNSUPPORTED  the memory is not from cuMemCreate(), as that of cudaMalloc() or
  *                            pinned host memory: the driver maps it only at an address of its own
  *                            choice. Its location is not a device. The handle type is missing. The
@@ -437,8 +445,10 @@ SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbyte
 /*
  * Allocates a contiguous, row-major symmetric tensor.
  *
- * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits
- *         size_t.
+ * Scope:  Collective.
+ * Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits size_t.
+ * Units:  extents are in elements.
+ * Memory: as of symm_alloc(): symm_free(group, out->data). shape is copied.
  * Errors: as symm_alloc. A rank whose dtype, ndim or shape is outside of these limits, or that
  *         passes NULL, gets ERROR_ARGUMENT. The other ranks get ERROR_MISMATCH; the text names that
  *         rank
@@ -495,16 +505,19 @@ typedef struct symm_usage {
     uint64_t reserved[8];
 } symm_usage;
 
-/* Scope: Local. Errors: ERROR_ARGUMENT */
+/*
+ * Counts the memory of the context on this rank, in bytes.
+ * Scope: Local. Errors: ERROR_ARGUMENT (a NULL), ERROR_STATE (a child of fork())
+ */
 SYMM_API symm_status symm_memory_usage(symm_context *ctx, symm_usage *out);
 
 /* ------------------------------------------------------------- One-sided operations and signals */
 
 /*
- * Signals count like a semaphore: a wait for n returns when n signals of `from` have come on that
- * channel that no wait has taken yet. The counters live on the device, so graphs replay. Each (pad,
- * channel, rank) may have one signaller and one waiter at a time. Host calls and kernels
- * (symm/device.cuh) share the counters.
+ * Signals count like a semaphore. A wait takes n signals: it returns when n signals that no earlier
+ * wait has taken have come from rank `from` on that channel. The counters live on the device, so
+ * graphs replay. Each (pad, channel, rank) may have one signaller and one waiter at a time. Host
+ * calls and kernels (symm/device.cuh) share the counters.
  */
 
 /*
@@ -520,6 +533,7 @@ SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, sym
  * and dst is checked all the same.
  *
  * Scope:  Stream-ordered; only this rank calls it.
+ * Memory: src and dst must stay valid until the copy is done on the stream.
  * Errors: ERROR_ARGUMENT  dst or its end is not symmetric memory, a NULL, a wrong rank
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
@@ -571,7 +585,10 @@ enum {
     SYMM_GRID_PDL = 1u
 }; /* programmatic dependent launch: may start before the previous kernel has ended */
 
-/* Fills in this group's view for kernels. Scope: Local. Errors: ERROR_ARGUMENT */
+/*
+ * Fills in this group's view for kernels: a copy, valid until the group is released.
+ * Scope: Local. Errors: ERROR_ARGUMENT (a NULL, or a group of several domains), ERROR_STATE
+ */
 SYMM_API symm_status symm_group_view(symm_group *group, symm_view *out);
 
 /*
@@ -627,7 +644,10 @@ typedef struct symm_setting {
     const char *value;                         /* value in this process; NULL: not set */
 } symm_setting;
 
-/* The index-th setting, from 0. Scope: Local. Returns 0 past the last one, else 1. */
+/*
+ * The index-th setting, from 0. value is valid until the environment changes; the other texts live
+ * as long as the library. Scope: Local. Returns 0 past the last one or if out is NULL, else 1.
+ */
 SYMM_API int symm_setting_at(int index, symm_setting *out);
 
 /*

@@ -1,12 +1,12 @@
 /*
- * The hierarchical form: with N domains of R ranks each, three legs of which only the middle one
- * leaves the domain. A rail has the ranks of one number in their domains.
+ * The hierarchical form: with N domains of R ranks each, steps inside the domains and steps on
+ * rails. A rail has the ranks of one number in their domains.
  *
- *     all-reduce      reduce-scatter inside, all-reduce on the rail of a shard, all-gather inside
+ *     all-reduce      reduce-scatter inside, all-reduce on the rail of a share, all-gather inside
  *     all-gather      all-gather on the rail, all-gather inside, blocks put in order
  *     reduce-scatter  blocks put in order, reduce-scatter inside, reduce-scatter on the rail
  *     broadcast       broadcast on the root's rail, broadcast inside
- *     of many bytes   broadcast inside the root's domain, broadcast on each rail of its shard,
+ *     of many bytes   broadcast inside the root's domain, broadcast on each rail of its share,
  *                     all-gather inside the other domains
  *
  * With SYMM_DETERMINISTIC, a rail's reduction is an exchange of blocks and a local reduction in the
@@ -24,13 +24,13 @@
 #include "place_blocks.h"
 
 enum {
-    ALIGNMENT = 256,   /* of areas of the staging memory */
-    PACK = 16,         /* bytes: of blocks and shards */
-    SHARDED = 1 << 20, /* bytes of a broadcast that all rails share */
+    ALIGNMENT = 256,  /* of areas of the staging memory */
+    PACK = 16,        /* bytes: of blocks and shares */
+    SHARED = 1 << 20, /* bytes of a broadcast that all rails share */
 };
 
 /* One call. */
-struct legs {
+struct steps {
     struct symm_call *e;
     struct symm_links *links;
     const struct symm_collective_call *call;
@@ -39,23 +39,23 @@ struct legs {
     char *staging;
 };
 
-static struct legs legs_of(struct symm_call *e, struct symm_links *links,
-                           const struct symm_collective_call *call)
+static struct steps steps_of(struct symm_call *e, struct symm_links *links,
+                             const struct symm_collective_call *call)
 {
-    return (struct legs){.e = e,
-                         .links = links,
-                         .call = call,
-                         .size = symm_dtype_size(call->dtype),
-                         .N = links->group->domains->birth.ndomains,
-                         .R = (size_t)symm__links_width(links),
-                         .staging = (char *)(uintptr_t)links->staging};
+    return (struct steps){.e = e,
+                          .links = links,
+                          .call = call,
+                          .size = symm_dtype_size(call->dtype),
+                          .N = links->group->domains->birth.ndomains,
+                          .R = (size_t)symm__links_width(links),
+                          .staging = (char *)(uintptr_t)links->staging};
 }
 
 /*
  * The most elements of a piece if the staging memory must hold `parts` times its bytes: at most
  * four areas, each aligned, with room to divide an area into whole packs for each domain.
  */
-static size_t piece(const struct legs *l, size_t parts)
+static size_t piece(const struct steps *l, size_t parts)
 {
     const size_t nbytes = (l->links->staging_nbytes - 4 * (ALIGNMENT + l->N * PACK)) / parts;
 
@@ -63,18 +63,18 @@ static size_t piece(const struct legs *l, size_t parts)
 }
 
 /* Where the next area begins, behind one of n elements that may be divided. */
-static char *behind(const struct legs *l, char *area, size_t n)
+static char *behind(const struct steps *l, char *area, size_t n)
 {
     return area + symm__round_up(n * l->size + l->N * PACK, ALIGNMENT);
 }
 
 /* n elements, or with SYMM_DETERMINISTIC as many as make whole packs. */
-static size_t whole_packs(const struct legs *l, size_t n)
+static size_t whole_packs(const struct steps *l, size_t n)
 {
     return l->call->flags & SYMM_DETERMINISTIC ? symm__round_up(n * l->size, PACK) / l->size : n;
 }
 
-static symm_status copy(const struct legs *l, void *to, const void *from, size_t nbytes)
+static symm_status copy(const struct steps *l, void *to, const void *from, size_t nbytes)
 {
     symm_status st = SYMM_OK;
 
@@ -87,7 +87,7 @@ out:
 
 /* ---- The steps ---- */
 
-static symm_status reduce_scatter_inside(const struct legs *l, const char *in, char *out,
+static symm_status reduce_scatter_inside(const struct steps *l, const char *in, char *out,
                                          size_t count)
 {
     const symm_options options = {.flags = l->call->flags & SYMM_DETERMINISTIC};
@@ -98,7 +98,7 @@ static symm_status reduce_scatter_inside(const struct legs *l, const char *in, c
                                &options, l->e->stream);
 }
 
-static symm_status all_gather_inside(const struct legs *l, const char *in, char *out, size_t count)
+static symm_status all_gather_inside(const struct steps *l, const char *in, char *out, size_t count)
 {
     if (!l->links->inner)
         return copy(l, out, in, count * l->size);
@@ -109,7 +109,7 @@ static symm_status all_gather_inside(const struct legs *l, const char *in, char 
  * blocks: N blocks, `block` elements apart, one for each rank of the rail. out: n elements of this
  * rank's block, reduced in the order of the domains. scratch: room for N blocks.
  */
-static symm_status exchange_and_reduce(const struct legs *l, const char *blocks, size_t block,
+static symm_status exchange_and_reduce(const struct steps *l, const char *blocks, size_t block,
                                        char *out, size_t n, char *scratch)
 {
     const struct symm_group *group = l->links->group;
@@ -133,7 +133,7 @@ out:
 }
 
 /* n elements in place, in an area with room to divide it. scratch: two such areas. */
-static symm_status all_reduce_on_rail(const struct legs *l, char *x, size_t n, char *scratch)
+static symm_status all_reduce_on_rail(const struct steps *l, char *x, size_t n, char *scratch)
 {
     const size_t block = whole_packs(l, symm__ceil_div(n, l->N));
     char *mine = behind(l, scratch, n);
@@ -150,13 +150,13 @@ out:
 
 /* ---- All-reduce ---- */
 
-/* n elements, in shards of `shard`, of which the last ones may be partly or wholly padding. */
-static symm_status all_reduce_piece(const struct legs *l, const char *in, char *out, size_t n,
-                                    size_t shard)
+/* n elements, in shares of `share`, of which the last ones may be partly or wholly padding. */
+static symm_status all_reduce_piece(const struct steps *l, const char *in, char *out, size_t n,
+                                    size_t share)
 {
-    const bool padded = n != l->R * shard;
-    char *mine = l->staging, *scratch = behind(l, mine, shard);
-    char *whole = behind(l, behind(l, scratch, shard), shard);
+    const bool padded = n != l->R * share;
+    char *mine = l->staging, *scratch = behind(l, mine, share);
+    char *whole = behind(l, behind(l, scratch, share), share);
     const char *from = in;
     symm_status st;
 
@@ -164,18 +164,18 @@ static symm_status all_reduce_piece(const struct legs *l, const char *in, char *
         TRY(copy(l, whole, in, n * l->size));
         from = whole;
     }
-    TRY(reduce_scatter_inside(l, from, mine, shard));
-    TRY(all_reduce_on_rail(l, mine, shard, scratch));
-    TRY(all_gather_inside(l, mine, padded ? whole : out, shard));
+    TRY(reduce_scatter_inside(l, from, mine, share));
+    TRY(all_reduce_on_rail(l, mine, share, scratch));
+    TRY(all_gather_inside(l, mine, padded ? whole : out, share));
     if (padded)
         TRY(copy(l, out, whole, n * l->size));
 out:
     return st;
 }
 
-static symm_status all_reduce(const struct legs *l, const char *in, char *out)
+static symm_status all_reduce(const struct steps *l, const char *in, char *out)
 {
-    const size_t most = piece(l, l->R + 3) * l->R; /* three areas of a shard, and all shards */
+    const size_t most = piece(l, l->R + 3) * l->R; /* three areas of a share, and all shares */
     symm_status st = SYMM_OK;
 
     for (size_t at = 0; at < l->call->count; at += most) {
@@ -195,7 +195,7 @@ struct blocks {
 };
 
 /* Copies between them and blocks in the order of the group, `pitch` bytes apart. */
-static symm_status sort(const struct legs *l, char *by_rank, size_t pitch,
+static symm_status sort(const struct steps *l, char *by_rank, size_t pitch,
                         const struct blocks *sorted, bool to_ranks)
 {
     const struct symm_limits limits = symm__collective_limits(l->links->group->ctx->domain);
@@ -213,7 +213,7 @@ static symm_status sort(const struct legs *l, char *by_rank, size_t pitch,
     return symm__place_blocks(l->e, &limits, &args);
 }
 
-static symm_status all_gather(const struct legs *l, const char *in, char *out)
+static symm_status all_gather(const struct steps *l, const char *in, char *out)
 {
     const size_t count = l->call->count, most = piece(l, l->N + l->N * l->R);
     symm_status st = SYMM_OK;
@@ -231,7 +231,7 @@ out:
 }
 
 /* blocks: one for each rank of the rail, `block` elements apart. scratch: room for as many. */
-static symm_status reduce_scatter_on_rail(const struct legs *l, const char *blocks, size_t block,
+static symm_status reduce_scatter_on_rail(const struct steps *l, const char *blocks, size_t block,
                                           char *out, size_t n, char *scratch)
 {
     if (l->call->flags & SYMM_DETERMINISTIC)
@@ -240,7 +240,7 @@ static symm_status reduce_scatter_on_rail(const struct legs *l, const char *bloc
                                        l->e->stream);
 }
 
-static symm_status reduce_scatter(const struct legs *l, const char *in, char *out)
+static symm_status reduce_scatter(const struct steps *l, const char *in, char *out)
 {
     const size_t count = l->call->count, most = piece(l, 2 * l->N + l->N * l->R);
     symm_status st = SYMM_OK;
@@ -260,7 +260,7 @@ out:
 
 /* ---- Broadcast ---- */
 
-static symm_status broadcast_inside(const struct legs *l, const void *in, void *out, size_t n,
+static symm_status broadcast_inside(const struct steps *l, const void *in, void *out, size_t n,
                                     int number)
 {
     if (!l->links->inner)
@@ -268,7 +268,7 @@ static symm_status broadcast_inside(const struct legs *l, const void *in, void *
     return symm_broadcast(l->links->inner, in, out, n, l->call->dtype, number, NULL, l->e->stream);
 }
 
-static symm_status broadcast_on_rail(const struct legs *l, const void *in, void *out, size_t n)
+static symm_status broadcast_on_rail(const struct steps *l, const void *in, void *out, size_t n)
 {
     const int domain = l->links->group->domains->domain[l->call->root];
 
@@ -276,7 +276,7 @@ static symm_status broadcast_on_rail(const struct legs *l, const void *in, void 
 }
 
 /* Two steps; the root's rail has all bytes. */
-static symm_status broadcast_whole(const struct legs *l, const void *in, void *out, int number)
+static symm_status broadcast_whole(const struct steps *l, const void *in, void *out, int number)
 {
     symm_status st;
 
@@ -288,51 +288,51 @@ out:
 }
 
 /*
- * Each rail carries a shard of whole packs; the last rail also carries the rest. The ranks of the
+ * Each rail carries a share of whole packs; the last rail also carries the rest. The ranks of the
  * root's domain get all bytes first, because they need all of them.
  */
-static symm_status broadcast_shards(const struct legs *l, const char *in, char *out, int number)
+static symm_status broadcast_shares(const struct steps *l, const char *in, char *out, int number)
 {
     const struct symm_domains *d = l->links->group->domains;
-    const size_t shard = l->call->count * l->size / l->R / PACK * PACK / l->size,
-                 rest = l->call->count - l->R * shard, mine = (size_t)symm__links_number(l->links);
-    char *at = out + mine * shard * l->size, *end = out + l->R * shard * l->size;
+    const size_t share = l->call->count * l->size / l->R / PACK * PACK / l->size,
+                 rest = l->call->count - l->R * share, mine = (size_t)symm__links_number(l->links);
+    char *at = out + mine * share * l->size, *end = out + l->R * share * l->size;
     const bool near = d->domain[l->links->group->rank] == d->domain[l->call->root];
     symm_status st = SYMM_OK;
 
     if (near)
         TRY(broadcast_inside(l, in, out, l->call->count, number));
-    TRY(broadcast_on_rail(l, at, at, mine == l->R - 1 ? shard + rest : shard));
+    TRY(broadcast_on_rail(l, at, at, mine == l->R - 1 ? share + rest : share));
     if (near)
         return SYMM_OK;
-    TRY(all_gather_inside(l, at, out, shard));
+    TRY(all_gather_inside(l, at, out, share));
     if (rest)
         st = broadcast_inside(l, end, end, rest, (int)l->R - 1);
 out:
     return st;
 }
 
-static symm_status broadcast(const struct legs *l, const void *in, void *out)
+static symm_status broadcast(const struct steps *l, const void *in, void *out)
 {
     const int number = l->links->group->domains->slot[l->call->root] % (int)l->R;
 
-    return l->R > 1 && l->call->count * l->size >= SHARDED ? broadcast_shards(l, in, out, number)
-                                                           : broadcast_whole(l, in, out, number);
+    return l->R > 1 && l->call->count * l->size >= SHARED ? broadcast_shares(l, in, out, number)
+                                                          : broadcast_whole(l, in, out, number);
 }
 
 symm_status symm__hierarchical(struct symm_call *e, struct symm_links *links,
                                const struct symm_collective_call *call, const void *in, void *out)
 {
-    const struct legs legs = legs_of(e, links, call);
+    const struct steps steps = steps_of(e, links, call);
 
     switch (call->operation) {
     case SYMM_OPERATION_ALL_REDUCE:
-        return all_reduce(&legs, in, out);
+        return all_reduce(&steps, in, out);
     case SYMM_OPERATION_REDUCE_SCATTER:
-        return reduce_scatter(&legs, in, out);
+        return reduce_scatter(&steps, in, out);
     case SYMM_OPERATION_ALL_GATHER:
-        return all_gather(&legs, in, out);
+        return all_gather(&steps, in, out);
     default:
-        return broadcast(&legs, in, out);
+        return broadcast(&steps, in, out);
     }
 }

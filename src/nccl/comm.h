@@ -1,4 +1,4 @@
-/* Communicators of the real NCCL, with what symm knows of them. */
+/* Communicators of the real NCCL or of alone.c, with symm's state of each. */
 #ifndef SYMM_NCCL_COMM_H
 #define SYMM_NCCL_COMM_H
 

@@ -1,4 +1,4 @@
-/* Counts, which go to the log at exit if SYMM_NCCL_STATS is 1. */
+/* Counts, which are printed on stderr at exit if SYMM_NCCL_STATS is 1. */
 #include "stats.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * All-reduce of a symmetric tensor, under any launcher:
- * symm-run -n 4 ./p1 | torchrun --no-python --nproc-per-node 4 ./p1 | mpirun -n 4 ./p1 | ./p1 (a
- * world of one)
+ * All-reduce of a symmetric tensor, under any launcher: symm-run -n 4 ./01_all_reduce,
+ * torchrun --no-python --nproc-per-node 4 ./01_all_reduce, mpirun -n 4 ./01_all_reduce, or without
+ * a launcher, as a world of one.
  */
 #include <symm/collectives.h>
 #include <symm/stream.h>

@@ -164,7 +164,7 @@ symm_status symm__stream_barrier(struct symm_call *call)
 {
     const struct symm_group *group = call->group;
     symm_signal_args args = {
-        .view = group->view, .pad = group->small.pad, .channel = SYMM_CHANNEL_BARRIER};
+        .view = group->view, .pad = group->first.pad, .channel = SYMM_CHANNEL_BARRIER};
 
     return symm__call_launch(call, SYMM_KERNEL_symm_stream_barrier, 1,
                              threads_for(group, group->nranks), false, &args);

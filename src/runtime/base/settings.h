@@ -1,6 +1,7 @@
 /*
- * The table of all environment variables that symm reads. symm_setting_at() and symm-info --env
- * list it.
+ * The table of all environment variables SYMM_*. Variables of launchers, of NCCL and of other
+ * libraries are read elsewhere (comm/join.c, driver/driver.c, nccl/entries.c). symm_setting_at()
+ * and symm-info --env list it.
  *
  * The emulated driver reads SYMM_EMULATED_* itself. Their rows serve the documentation.
  */

@@ -1,6 +1,6 @@
 /*
- * The exchange: this rank's connection to the hub, and the I/O thread that serves it and, on rank
- * 0, the hub.
+ * The exchange: this rank's connection to the hub, and the I/O thread that serves it and, on a
+ * domain's lowest rank, the hub.
  */
 #include "state.h"
 

@@ -1,7 +1,7 @@
 /*
- * Communication between the ranks' hosts. Every rank keeps one SOCK_SEQPACKET connection to the hub
- * in the context of rank 0. That context's I/O thread serves the hub. The connection carries
- * bootstrap, votes, descriptors and aborts; its end (EOF) reports a death.
+ * Communication between the processes of the ranks. Every rank keeps one SOCK_SEQPACKET connection
+ * to the hub in the context of its domain's lowest rank. That context's I/O thread serves the hub.
+ * The connection carries bootstrap, votes, descriptors and aborts; its end (EOF) reports a death.
  *
  * Every collective call of hosts is a *vote* on a *comm* (host communicator). Each rank of the comm
  * contributes the text of its call, its status, bytes and perhaps a descriptor. When the last rank

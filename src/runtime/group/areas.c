@@ -8,11 +8,11 @@
 
 enum {
     NCHANNELS = SYMM_CHANNEL_BLOCKS + 4 * SYMM_BLOCKS_MAX,
-    SMALL_NBYTES = 2 << 20,
-    SMALL_STAGING = 256 << 10, /* at least */
-    SMALL_BLOCKS = 48,         /* 64 KiB travel in 43 blocks of 128 packets (plan.c) */
-    SMALL_BLOCK_PACKETS = 128, /* of each rank, in each set */
-    SMALL_BLOCK_SLOTS = 4,     /* of each rank, in each half of each set */
+    FIRST_NBYTES = 2 << 20,
+    FIRST_STAGING = 256 << 10, /* at least */
+    FIRST_BLOCKS = 48,         /* 64 KiB travel in 43 blocks of 128 packets (plan.c) */
+    FIRST_BLOCK_PACKETS = 128, /* of each rank, in each set */
+    FIRST_BLOCK_SLOTS = 4,     /* of each rank, in each half of each set */
     PACKET_SETS = 2,
     SLOTS_NBYTES = 4 << 20,
     SLOT_FREE = 0xff /* each byte of a free slot: symm_dev_take_packs() */
@@ -51,17 +51,17 @@ size_t symm__areas_nbytes(const struct symm_areas_size *size, int nranks)
     return pad_nbytes(nranks) + packets_nbytes(size) + size->staging_nbytes + slots_nbytes(size);
 }
 
-static struct symm_areas_size small_size(int nranks)
+static struct symm_areas_size first_size(int nranks)
 {
     struct symm_areas_size size = {
-        .packet_blocks = SMALL_BLOCKS,
-        .block_packets = SMALL_BLOCK_PACKETS * PACKET_SETS * (uint32_t)nranks,
-        .block_slots = SMALL_BLOCK_SLOTS * 2 * PACKET_SETS * (uint32_t)nranks,
+        .packet_blocks = FIRST_BLOCKS,
+        .block_packets = FIRST_BLOCK_PACKETS * PACKET_SETS * (uint32_t)nranks,
+        .block_slots = FIRST_BLOCK_SLOTS * 2 * PACKET_SETS * (uint32_t)nranks,
     };
     const uint64_t used = symm__areas_nbytes(&size, nranks),
-                   left = used < SMALL_NBYTES ? SMALL_NBYTES - used : 0;
+                   left = used < FIRST_NBYTES ? FIRST_NBYTES - used : 0;
 
-    size.staging_nbytes = round_staging(symm__max(left, SMALL_STAGING), nranks);
+    size.staging_nbytes = round_staging(symm__max(left, FIRST_STAGING), nranks);
     return size;
 }
 
@@ -87,10 +87,10 @@ struct symm_areas_size symm__areas_full(uint64_t staging, int nranks)
 
 struct symm_areas_size symm__areas_first(uint64_t staging, int nranks)
 {
-    const struct symm_areas_size small = small_size(nranks),
+    const struct symm_areas_size first = first_size(nranks),
                                  full = symm__areas_full(staging, nranks);
 
-    return symm__areas_nbytes(&full, nranks) <= symm__areas_nbytes(&small, nranks) ? full : small;
+    return symm__areas_nbytes(&full, nranks) <= symm__areas_nbytes(&first, nranks) ? full : first;
 }
 
 /* Divides a block. */
@@ -127,10 +127,10 @@ symm_status symm__group_take_areas(struct symm_group *group, void *block)
     const struct symm_areas_size size =
         symm__areas_first(group->ctx->agreed.staging_nbytes, group->nranks);
 
-    group->small = areas_in(block, &size, group->nranks);
+    group->first = areas_in(block, &size, group->nranks);
     if (size.packet_blocks == SYMM_BLOCKS_MAX)
-        group->full = group->small;
-    return clear(group, &group->small);
+        group->full = group->first;
+    return clear(group, &group->first);
 }
 
 /* Allocates areas on all ranks, or on none. The window may be too small for them. */
@@ -164,7 +164,7 @@ bool symm__areas_are_bound(const struct symm_group *group, const struct symm_are
  */
 static symm_status check_bound(const struct symm_group *group, const struct symm_areas *areas)
 {
-    if (symm__areas_are_bound(group, areas) || !symm__areas_are_bound(group, &group->small))
+    if (symm__areas_are_bound(group, areas) || !symm__areas_are_bound(group, &group->first))
         return SYMM_OK;
     return symm__fail(SYMM_ERROR_DRIVER,
                       "the group's areas could not be bound to its multicast object");

@@ -1,7 +1,7 @@
 /*
  * Areas: the symmetric memory through which the collectives of a group exchange data. Each group
- * has small areas from its creation on, and full areas once a call needs them. The two have nothing
- * in common, so that graphs with kernels on the small areas stay valid: each has its own counters,
+ * has first areas from its creation on, and full areas once a call needs them. The two have nothing
+ * in common, so that graphs with kernels on the first areas stay valid: each has its own counters,
  * and a call is on one of them.
  */
 #ifndef SYMM_AREAS_H

@@ -117,7 +117,7 @@ struct symm_group {
     symm_view view;                     /* as symm_group_view() returns it */
     struct symm_multicast *mc;
     const char *multicast_off;     /* NULL: on */
-    struct symm_areas small, full; /* full: none until a call wants them (areas.h) */
+    struct symm_areas first, full; /* full: none until a call wants them (areas.h) */
     bool areas_refused;            /* the full areas could not be made, on all ranks */
     struct symm_abort_line *line;  /* the group's abort word, record and poison word */
     struct symm_stall stall;       /* used by the I/O thread only */
@@ -149,10 +149,10 @@ struct symm_group {
 /* This rank's numbers in the group and in the world, for symm__fail_on(). */
 #define SYMM_ON(group) (group)->rank, (group)->ctx->join.world_rank
 
-/* The areas of the next call: the full ones, without them the small ones. */
+/* The areas of the next call: the full ones, without them the first ones. */
 static inline const struct symm_areas *symm__group_areas(const struct symm_group *group)
 {
-    return group->full.staging ? &group->full : &group->small;
+    return group->full.staging ? &group->full : &group->first;
 }
 
 /*

@@ -157,7 +157,7 @@ static bool found_other_call(struct symm_group *group, const struct symm_wait_re
     bool own;
 
     pthread_mutex_lock(&group->lock);
-    own = is_packet(&group->small, r->pad) || is_packet(&group->full, r->pad);
+    own = is_packet(&group->first, r->pad) || is_packet(&group->full, r->pad);
     pthread_mutex_unlock(&group->lock);
     return own && r->kind == SYMM_WAIT_PACKET && symm__packet_calls_differ(r->expected, r->seen);
 }

@@ -1,7 +1,7 @@
 /*
- * The hub: all ranks of a job connect to it. It lives in the context of rank 0 and has no thread:
- * its owner polls the descriptors it lists and calls it to serve events. It never blocks, whatever
- * a client does.
+ * The hub: all ranks of a domain connect to it. It lives in the context of the domain's lowest rank
+ * and has no thread: its owner polls the descriptors it lists and calls it to serve events. It
+ * never blocks, whatever a client does.
  */
 #ifndef SYMM_HUB_H
 #define SYMM_HUB_H

@@ -1,5 +1,5 @@
 /*
- * The heap: the arbiter of memory, one per job, in the hub. It knows every segment of the window
+ * The heap: the arbiter of memory, one per domain, in its hub. It knows every segment of the window
  * (offset, size, ranks) and every block in them. It assigns offsets, and reuses a block once all
  * its ranks have freed it. Pure: no driver, no sockets.
  */
