@@ -56,7 +56,8 @@ typedef enum symm_algo {
  *
  * If `out` is not symmetric memory, the rank gets ERROR_ARGUMENT at the call. If copy_engine runs
  * and the offsets differ, the ranks notice it on their devices. Then symm_synchronize() and later
- * calls return ERROR_MISMATCH on all ranks.
+ * calls return ERROR_MISMATCH on all ranks, and the copies may have overwritten other ranks' memory
+ * at the offset of each rank.
  *
  * Copies by the engines cannot be stopped. If a group ends while a call with copy_engine is
  * enqueued on some ranks, the output of that call may be garbage on all ranks, even on ranks that
@@ -89,9 +90,10 @@ typedef struct symm_options {
  * and max (a number wins over a NaN), and average for floating types.
  *
  * Except for the multimem algorithms, all algorithms reduce in rank order, 16-bit types in fp32,
- * and round once. So every rank gets the same bits, whatever the algorithm and the size. multimem
- * and multimem_one_shot add in the switch, in an unspecified order, 16-bit types in fp32; an
- * average is rounded once more. multimem gives every rank the same bits; multimem_one_shot may not.
+ * and round once. So every rank gets the same bits, whatever the algorithm and the size, except
+ * that the bits of a NaN may differ. multimem and multimem_one_shot add in the switch, in an
+ * unspecified order, 16-bit types in fp32; an average is rounded once more. multimem gives every
+ * rank the same bits; multimem_one_shot may not.
  *
  * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
@@ -222,11 +224,11 @@ typedef struct symm_rms_norm {
  * Units:  rows and hidden are in elements.
  * Memory: all tensors may be any memory, and must stay valid until the call is done on the stream.
  *         norm itself is read before the call returns.
- * Errors: ERROR_ARGUMENT     norm is NULL, hidden is 0, rows x hidden overflows, eps is negative or
- *                            not finite, NULL for in, out or residual_out with rows > 0, overlap,
- *                            alignment, symmetric memory that is not this rank's or too short,
- *                            memory that the device cannot access, an unknown enum or flag,
- *                            reserved words that are not 0
+ * Errors: ERROR_ARGUMENT     norm is NULL, hidden is 0 or above 2^32 - 1, rows x hidden overflows,
+ *                            eps is negative or not finite, NULL for in, out or residual_out with
+ *                            rows > 0, overlap, alignment, symmetric memory that is not this rank's
+ *                            or too short, memory that the device cannot access, an unknown enum or
+ *                            flag, reserved words that are not 0
  *         ERROR_UNSUPPORTED  this dtype or algorithm does not run here: see
  *                            symm_all_reduce_rms_norm_unavailable(); or a scale
  *         ERROR_MISMATCH     as in symm_all_reduce()

@@ -7,6 +7,9 @@ static symm_status check_norm(const symm_rms_norm *norm, uint64_t *count)
         return symm__fail(SYMM_ERROR_ARGUMENT, "norm is NULL");
     if (norm->hidden == 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "norm->hidden is 0");
+    if (norm->hidden > UINT32_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "norm->hidden is %zu; the most is %u", norm->hidden,
+                          UINT32_MAX);
     if (__builtin_mul_overflow(norm->rows, norm->hidden, count))
         return symm__fail(SYMM_ERROR_ARGUMENT, "norm->rows %zu of norm->hidden %zu overflow",
                           norm->rows, norm->hidden);

@@ -134,10 +134,11 @@ static uint32_t call_word(const struct symm_collective_call *call,
         return symm__packet_call(
             &(struct symm_packet_call){call->operation, algorithm->algo, call->dtype, call->op,
                                        call->count + call->row, plan->blocks, call->root});
-    const uint64_t count = call->row ? call->count + call->row : plan->count;
+    const uint64_t shape =
+        symm__mix(symm__mix(0, call->row ? call->count : plan->count), call->row);
 
     return (uint32_t)symm__mix(
-        symm__mix(symm__mix(symm__mix(0, count), (uint64_t)plan->kernel),
+        symm__mix(symm__mix(shape, (uint64_t)plan->kernel),
                   (uint64_t)call->root << 8 | (uint64_t)call->op * 2 | call->scaled),
         (uint64_t)plan->blocks << 32 | plan->threads);
 }

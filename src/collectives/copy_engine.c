@@ -27,8 +27,8 @@
  *    ranks, and the last one before all later calls.
  *
  * Copies cannot be recalled: if the group ends first, they are made all the same. They stay inside
- * the memory that was given to the call, on all ranks, and inside the group's own, which is not
- * used for anything else before all ranks have released it.
+ * symmetric memory at the offset that this rank has given, on all ranks, and inside the group's
+ * own, which is not used for anything else before all ranks have released it.
  */
 #include "copy_engine.h"
 

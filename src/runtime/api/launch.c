@@ -175,8 +175,8 @@ static symm_status launch(struct symm_call *call, struct symm_kernel *kernel, co
 
     TRY(allow_shared(kernel, grid->smem_nbytes));
     /*
-     * A kernel that may start early overlaps the previous one, which cooperative launches do not
-     * allow. So the blocks are counted instead.
+     * The blocks of a kernel that may start early become resident one by one, while the kernel in
+     * front ends. So they are counted, and the launch is not cooperative.
      */
     if (early) {
         TRY(resident_blocks(ctx, kernel, grid->threads, grid->smem_nbytes, &most));

@@ -298,6 +298,8 @@ WORLD_TEST(rms_norm, bad_arguments_are_named, 1 + _i, .loop = {0, 2})
     RANK_TRY(self, symm_free(world, freed));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "norm is NULL", CALL(NULL, SYMM_BFLOAT16, 0));
     BAD("norm->hidden is 0", n.hidden = 0);
+    BAD("norm->hidden is 4294967296; the most is 4294967295", n.hidden = (size_t)1 << 32);
+    BAD("norm->hidden is 34359738368", n.hidden = (size_t)1 << 35);
     BAD("overflow", n.rows = SIZE_MAX / 2);
     BAD("overflow", n.rows = SIZE_MAX / HIDDEN);
     BAD("norm->eps is -1", n.eps = -1);
@@ -363,6 +365,7 @@ static const struct differing {
     {"0", "modulo 509", SYMM_ALGO_LOW_LATENCY, ROWS, HIDDEN + 1, 1e-5f},
     {"0", "modulo 509", SYMM_ALGO_LOW_LATENCY_TWO_SHOT, ROWS - 1, HIDDEN, 1e-5f},
     {"0", "hidden 60", SYMM_ALGO_LAMPORT, 2, 60, 1e-5f},
+    {"0", "hidden 35", SYMM_ALGO_LAMPORT, 3, 35, 1e-5f}, /* as many blocks, and the same sum */
 };
 
 WORLD_TEST(rms_norm, different_calls_are_a_mismatch, 3, .arg = &(int){_i},
