@@ -84,17 +84,23 @@ static void ask_comms(struct symm_links *links)
             symm__links_fail(links->group, SYMM_ERROR_PEER);
 }
 
+/* Lock held. The word of a group that this rank ends may come later. */
+static bool is_over(const struct symm_links *links)
+{
+    return links->failed || atomic_load(&links->group->ended);
+}
+
 static void *watch(void *arg)
 {
     struct symm_links *links = arg;
 
     pthread_mutex_lock(&links->lock);
-    for (int i = 1; !links->closing && !atomic_load(&links->group->ended); i++) {
+    for (int i = 1; !links->closing && !is_over(links); i++) {
         symm__cond_wait(&links->changed, &links->lock, symm__deadline_in(WATCH_MS));
         if (i % ASK_EACH == 0)
             ask_comms(links);
     }
-    if (atomic_load(&links->group->ended))
+    if (is_over(links))
         abort_comms(links);
     links->finished = true;
     pthread_cond_broadcast(&links->changed);
@@ -409,7 +415,8 @@ static symm_status make(struct symm_links *links, const char *text, struct card 
     ready.status = prepare(links, text);
     TRY(symm__group_vote(group, &ready));
     st = connect_all(links, engine, all);
-    if (st != SYMM_OK)
+    links->failed = st != SYMM_OK;
+    if (links->failed)
         st = symm__links_fail(group, st);
     else
         mine.registered = register_staging(links);
@@ -427,8 +434,9 @@ symm_status symm__links_make(struct symm_group *group, const char *text)
     struct symm_links *links;
     symm_status st;
 
+    /* With nothing to make, a vote: another rank may have failed before, and has voted that. */
     if (symm__links_of(group))
-        return SYMM_OK;
+        return symm__group_vote(group, &(struct symm_vote){.text = text, .fd = -1});
     all = calloc((size_t)group->nranks, sizeof *all);
     links = links_new(group);
     st = all && links

@@ -27,11 +27,12 @@ struct symm_links {
     pthread_cond_t changed;
     pthread_t thread;
     bool runs, closing, finished, aborted;
+    bool failed; /* the communicators could not be made: they may only be aborted */
 };
 
 /*
  * Makes them. Collective over the group, after symm__collective_begin_spanning(); text: that of the
- * call. Does nothing if the group has them.
+ * call. Only votes if the group has them.
  * Errors: ERROR_UNSUPPORTED  no library for the engine on some rank
  *         ERROR_MISMATCH     versions of the library, SYMM_SPAN_ALGO, or the rows of
  *                            SYMM_TUNING_FILE differ between ranks

@@ -7,6 +7,7 @@
 #include <symm/collectives.h>
 #include <symm/stream.h>
 #include <unistd.h>
+#include "emulated.h"
 #include "exercise.h"
 #include "hosts.h"
 #include "standin.h"
@@ -396,6 +397,36 @@ TEST(ends, calls_that_differ_end_the_group)
     setenv("SYMM_CHECK", "0", 1);
     hosts_address(&hosts);
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, differ, &hosts, 60);
+}
+
+/* A rank that fails before its vote is not waited for, also if nothing is to be made. */
+static void reserve_again(struct rank *self, void *arg)
+{
+    const struct hosts *hosts = arg;
+    struct bench b = {0};
+
+    RANK_TRY(self, bench_open(self, hosts, &b));
+    for (int i = 0; i < 2; i++) {
+        RANK_TRY(self, symm_group_reserve(b.world, 0));
+        if (self->rank == 3)
+            emulated_set_fault("cuCtxGetCurrent#1=999");
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "cuCtxGetCurrent",
+                         symm_group_reserve(b.world, 0));
+        emulated_set_fault(NULL);
+    }
+    RANK_TRY(self, symm_all_reduce(b.world, b.x, b.x, 200, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
+    RANK_TRY(self, symm_synchronize(b.world, b.s));
+out:
+    bench_close(&b);
+}
+
+TEST(ends, a_reserve_that_fails_on_one_rank_fails_on_all)
+{
+    struct hosts hosts = {HOSTS, {SIZE, SIZE}, false, ""};
+
+    standin_use();
+    hosts_address(&hosts);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, reserve_again, &hosts, 60);
 }
 
 /* In a graph, whose replay is no call: only the thread that asks the communicators can notice. */
