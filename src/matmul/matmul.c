@@ -178,7 +178,7 @@ static symm_status measure(const struct symm_matmul *m, const struct symm_cublas
     struct symm_cublas_times all;
     symm_status st;
 
-    if (!m->cublas || (!gathers && !p->any_order))
+    if (!m->cublas || p->strategy == SYMM_STRATEGY_FUSED || (!gathers && !p->any_order))
         return SYMM_OK;
     all = symm__cublas_measure(m->cublas, rival);
     if (rival_plan(m).split.k_parts == 0) /* fused runs have no other kernel than tiles */

@@ -1,14 +1,18 @@
 /* symm's kernels as a candidate of trials. */
 #include "rival.h"
 
+static bool may_split(const struct symm_matmul *m)
+{
+    return m->wgmma.splits && symm__rows_are_gathered(&m->problem);
+}
+
 struct symm_matmul_plan symm__rival_plan(const struct symm_matmul *m, const struct symm_problem *p)
 {
     const struct symm_agreed *agreed = &m->group->ctx->agreed;
     const struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                               .max_threads = agreed->max_threads,
                                               .wgmma = m->wgmma.usable,
-                                              .split = m->wgmma.splits &&
-                                                       symm__rows_are_gathered(&m->problem),
+                                              .split = may_split(m),
                                               .shape = m->wgmma.shape};
 
     return symm__matmul_plan(&limits, p, symm__problem_columns(p));
@@ -47,6 +51,7 @@ out:
 const struct symm_cublas_rival *symm__rival(const struct symm_call *call,
                                             const struct symm_matmul *m, struct symm_rival *out)
 {
-    *out = (struct symm_rival){.base.enqueue = enqueue, .call = call, .m = m};
+    *out = (struct symm_rival){
+        .base = {.enqueue = enqueue, .may_split = may_split(m)}, .call = call, .m = m};
     return m->wgmma.usable && !m->problem.traced ? &out->base : NULL;
 }

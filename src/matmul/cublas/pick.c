@@ -124,7 +124,10 @@ static symm_status pick_of(struct symm_cublas_product *product, struct symm_cubl
     };
     struct symm_cublas_pick of = {.shape = part->each[i].shape,
                                   .any_order = p->any_order,
-                                  .has_c = p->c[i].matrix.dtype != 0};
+                                  .has_c = p->c[i].matrix.dtype != 0,
+                                  .is_short = symm__cublas_is_short(product),
+                                  .rival = rival != NULL,
+                                  .may_split = rival && rival->may_split};
     char why[CUBLASLT_WHY];
     symm_status st;
 

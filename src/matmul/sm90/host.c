@@ -74,6 +74,12 @@ out:
     return st;
 }
 
+/* Whether a cluster of this shape has room beside an SM of transfers. 0: no shape. */
+static bool fits(const struct symm_context *ctx, int shape)
+{
+    return shape > 0 && symm__wgmma_shapes[shape - 1].cluster < ctx->agreed.nsms;
+}
+
 symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view,
                                struct symm_wgmma *out)
 {
@@ -94,7 +100,7 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
     for (int i = 0; i < NSPLIT_SHAPES && out->usable; i++)
         TRY(allow(ctx, view, &split_kernels[i], split_nbytes(&symm__split_shapes[i])));
     out->splits = out->usable && splits;
-    out->shape = (int)shape;
+    out->shape = fits(ctx, (int)shape) ? (int)shape : 0;
 out:
     return st;
 }

@@ -204,6 +204,7 @@ SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
 
     if (first)
         run = begin_pack_run(sums.a);
+    __syncwarp(); /* all lanes read it */
     const bool tells = __shfl_sync(~0u, first && run.tells, 0);
     if (tells) {
         sums.tell_begin();

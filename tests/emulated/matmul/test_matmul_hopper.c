@@ -69,6 +69,17 @@ TEST_LOOP(hopper_kernel, every_tile_is_right, 0, 2 * MATMUL_SHAPES)
     run(1 + _i / MATMUL_SHAPES, 50 + (unsigned)_i * NCASES);
 }
 
+/* A forced shape whose clusters have no room beside an SM of transfers does not count. */
+TEST(hopper_kernel, a_shape_without_room_does_not_count)
+{
+    setenv("SYMM_EMULATED_SMS", "2", 1);
+    setenv("SYMM_MATMUL_SPLIT", "0", 1);
+    for (int shape = 0; shape < MATMUL_SHAPES; shape++) {
+        matmul_force_shape(shape);
+        run(2, 150);
+    }
+}
+
 /* Tiles of several shards follow each other in one ring of stages. */
 TEST_LOOP(hopper_kernel, one_cluster_is_enough, 0, 2)
 {

@@ -125,6 +125,31 @@ out:
     end_context(ctx);
 }
 
+/* Traced kernels are no candidate, so a product without a trace has trials of its own. */
+static void create_traced_first(struct rank *self, void *arg)
+{
+    struct matmul_job job = {.nbytes = {0}};
+    symm_matmul *again = NULL;
+    symm_context *ctx = NULL;
+    int once;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), arg, &job));
+    disguise(ctx, true);
+    symm_matmul_desc desc = matmul_job_desc(&job);
+    desc.flags = SYMM_MATMUL_TRACE;
+    RANK_TRY(self, symm_matmul_create(job.group, &desc, &job.m));
+    once = fake->products;
+    CHECK_RANK(self, once > 0);
+    desc.flags = 0;
+    RANK_TRY(self, symm_matmul_create(job.group, &desc, &again));
+    CHECK_RANK(self, fake->products > once);
+out:
+    symm_matmul_destroy(again);
+    matmul_job_close(&job);
+    end_context(ctx);
+}
+
 /* The trials follow the plan, which leaves cuBLASLt out. */
 TEST(trials, fused_products_have_none)
 {
@@ -132,8 +157,11 @@ TEST(trials, fused_products_have_none)
 
     slow_but(3);
     t.c.kind = SYMM_MATMUL_REDUCE_SCATTER;
-    ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
-    ck_assert_int_eq(fake->products, 0);
+    for (int i = 0; i < 2; i++) {
+        t.c.any_order = i;
+        ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+        ck_assert_int_eq(fake->products, 0);
+    }
     t.c.strategy = SYMM_STRATEGY_UNFUSED;
     ranks_run_ok(2, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
     ck_assert_int_gt(fake->products, 0);
@@ -246,6 +274,16 @@ static void open_with_rival(void)
     fake->fails = ~1u;
     fake->us[0] = (unsigned)(3 * works_us);
     fake->in_order = 1;
+}
+
+TEST(trials, traced_products_have_others)
+{
+    struct matmul_case c = simple(16, 24, 8);
+
+    open_with_rival();
+    c.out = SYMM_BFLOAT16;
+    ranks_run_ok(1, RANKS_AS_THREADS, create_traced_first, &c, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
 }
 
 /* With the same bits, or in any order. */
