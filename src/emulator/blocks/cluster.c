@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include "emulator/state/clock.h"
 #include "emulator/state/sanitizer.h"
 #include "block.h"
 
-#define SLEEP_NS 1000000l
+#define SLEEP_MS 1
 
 struct emu_cluster *emu__cluster_create(void)
 {
@@ -15,7 +15,7 @@ struct emu_cluster *emu__cluster_create(void)
     if (!cluster)
         return NULL;
     pthread_mutex_init(&cluster->lock, NULL);
-    pthread_cond_init(&cluster->changed, NULL);
+    emu__cond_init(&cluster->changed);
     return cluster;
 }
 
@@ -82,12 +82,8 @@ void emu__cluster_event(struct emu_cluster *cluster)
 bool emu__cluster_sleep(struct block *b)
 {
     struct emu_cluster *c = b->cluster;
-    struct timespec until;
+    const struct timespec until = emu__in_ms(SLEEP_MS);
     bool more = true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SLEEP_NS;
-    until.tv_sec += until.tv_nsec / 1000000000l;
-    until.tv_nsec %= 1000000000l;
     emu__cluster_lock(c);
     if (b->events == c->events) {
         more = ++c->asleep + c->ended < c->nblocks;
