@@ -49,6 +49,11 @@ static unsigned ceil_div(unsigned x, unsigned y)
     return (x + y - 1) / y;
 }
 
+static unsigned least(unsigned x, unsigned y)
+{
+    return x < y ? x : y;
+}
+
 /* The most registers of a thread. */
 static unsigned registers_of(const struct symm_emulated_kernel *kernel)
 {
@@ -56,17 +61,15 @@ static unsigned registers_of(const struct symm_emulated_kernel *kernel)
                    nwarps = ceil_div(nblocks * ceil_div(kernel->max_threads, WARP), QUARTERS),
                    most =
                        EMU_REGISTERS / QUARTERS / (nwarps * WARP) / REGISTER_STEP * REGISTER_STEP;
-    if (kernel->registers)
-        return kernel->registers;
-    return most < REGISTERS_MAX ? most : REGISTERS_MAX;
+    return kernel->registers ? kernel->registers : least(most, REGISTERS_MAX);
 }
 
-/* Whether an SM has registers for two blocks. */
-static bool registers_fit_twice(const struct symm_emulated_kernel *kernel, unsigned nthreads)
+/* How many blocks the registers of an SM suffice for. */
+static unsigned blocks_by_registers(const struct symm_emulated_kernel *kernel, unsigned nthreads)
 {
     const unsigned of_thread = ceil_div(registers_of(kernel), REGISTER_STEP) * REGISTER_STEP,
                    of_quarter = EMU_REGISTERS / QUARTERS / (of_thread * WARP);
-    return 2 * ceil_div(nthreads, WARP) <= QUARTERS * of_quarter;
+    return QUARTERS * of_quarter / ceil_div(nthreads, WARP);
 }
 
 int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthreads,
@@ -75,9 +78,9 @@ int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthre
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    const bool alone =
-        shared_nbytes > EMU_SHARED_NBYTES / 2 || !registers_fit_twice(kernel, nthreads);
-    return alone ? 1 : emu__machine.blocks_per_sm;
+    const unsigned by_shared = shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : EMU_PLACES_OF_SM,
+                   fit = least(blocks_by_registers(kernel, nthreads), by_shared);
+    return (int)least(fit, (unsigned)emu__machine.blocks_per_sm);
 }
 
 struct emu_sms *emu__sms_create(struct emu_device *device)

@@ -137,6 +137,14 @@ static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction f
     return &w->work;
 }
 
+/* How many blocks of the launch the device holds. */
+static unsigned resident_blocks(const CUlaunchConfig *config, CUfunction function)
+{
+    unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    return (unsigned)(emu__machine.sms *
+                      emu__blocks_per_sm(function->kernel, nthreads, config->sharedMemBytes));
+}
+
 static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
 {
     unsigned gx = config->gridDimX, gy = config->gridDimY, gz = config->gridDimZ;
@@ -158,15 +166,11 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
                          "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES first",
                          config->sharedMemBytes, function->kernel->name,
                          atomic_load(&function->shared_nbytes));
+    if (resident_blocks(config, function) == 0)
+        return emu__rule(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                         "blocks of %ux%ux%u threads; an SM has too few registers for one of %s",
+                         bx, by, bz, function->kernel->name);
     return CUDA_SUCCESS;
-}
-
-/* How many blocks of the launch the device holds. */
-static unsigned resident_blocks(const CUlaunchConfig *config, CUfunction function)
-{
-    unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    return (unsigned)(emu__machine.sms *
-                      emu__blocks_per_sm(function->kernel, nthreads, config->sharedMemBytes));
 }
 
 /* Of a cluster, all blocks run at the same time. */

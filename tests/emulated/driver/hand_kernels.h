@@ -257,7 +257,7 @@ static void hand_leap(const void *args)
     X(number, 1024, 2, 0)                                                                          \
     X(spin, 256, 2, 0)                                                                             \
     X(spin_alone, 256, 1, 0)                                                                       \
-    X(spin_with_112, 512, 0, 112)                                                                  \
+    X(spin_with_112, 1024, 0, 112)                                                                 \
     X(meet, 256, 2, 0)                                                                             \
     X(sync, 1024, 2, 0)                                                                            \
     X(leave, 1024, 2, 0)                                                                           \

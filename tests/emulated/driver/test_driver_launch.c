@@ -134,6 +134,23 @@ TEST(launches, launches_are_checked)
     ck_assert_uint_eq(atomic_load(&started), 3);
 }
 
+/* A quarter of an SM has registers for four warps of 112 a thread: an SM has them for 512. */
+TEST(launches, a_block_has_registers_on_one_sm)
+{
+    int n;
+    struct hand_args args = hand_args();
+    CUfunction f = hand_function("spin_with_112");
+    release();
+    OK(hand_launch(f, 1, 512, &args, stream));
+    BREAKS(LAUNCH_OUT_OF_RESOURCES, cuLaunchKernelEx, "too few registers for one of spin_with_112",
+           &(CUlaunchConfig){1, 1, 1, 513, 1, 1, 0, stream, NULL, 0}, f, (void *[]){&args}, NULL);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 512, 0));
+    ck_assert_int_eq(n, 1);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 513, 0));
+    ck_assert_int_eq(n, 0);
+    OK(cu.cuStreamSynchronize(stream));
+}
+
 TEST(launches, contexts_do_not_mix)
 {
     CUcontext ctx;
