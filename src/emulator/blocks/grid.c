@@ -78,7 +78,7 @@ int emu__blocks_per_sm(const struct symm_emulated_kernel *kernel, unsigned nthre
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    const unsigned by_shared = shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : EMU_PLACES_OF_SM,
+    const unsigned by_shared = EMU_SHARED_OF_SM / ((unsigned)shared_nbytes + EMU_SHARED_OF_SYSTEM),
                    fit = least(blocks_by_registers(kernel, nthreads), by_shared);
     return (int)least(fit, (unsigned)emu__machine.blocks_per_sm);
 }

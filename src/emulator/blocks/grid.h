@@ -16,9 +16,11 @@
 struct emu_cluster;
 struct emu_device;
 
-/* The shared memory and the registers of an SM. */
-#define EMU_SHARED_NBYTES (227u << 10)
-#define EMU_REGISTERS (64u << 10)
+/* The shared memory of an SM, the system's part of it in each block, and the most of a block. */
+#define EMU_SHARED_OF_SM (228u << 10)
+#define EMU_SHARED_OF_SYSTEM (1u << 10)
+#define EMU_SHARED_NBYTES (EMU_SHARED_OF_SM - EMU_SHARED_OF_SYSTEM)
+#define EMU_REGISTERS (64u << 10) /* of an SM */
 
 /* Of dynamic shared memory. Swizzled tensors repeat their pattern after as many bytes. */
 #define EMU_SHARED_ALIGNMENT 1024u

@@ -248,6 +248,8 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     __shared__ typename S::stage_barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
     __shared__ pack_run run;
+    static_assert(2 * (sizeof(m) + sizeof(bars) + sizeof(run) + 1024) <= 228 * 1024,
+                  "two blocks fit on an SM; 1 KiB of each is the system's");
     const pack_sums sums = {args.product, run};
     const bool packs = args.product.parts.sums == SYMM_SUMS_PACKS;
     const uint32_t warp = sm90::warp_number();

@@ -145,6 +145,19 @@ TEST(kernels, big_blocks_take_an_sm_each)
     ck_assert_uint_eq(atomic_load(&started), SMS + 3);
 }
 
+/* An SM has 228 KiB, of which each block takes 1 KiB for the system. */
+TEST(kernels, two_blocks_share_the_memory_of_an_sm)
+{
+    enum { HALF = 113 << 10 };
+    int n;
+    CUfunction spin = hand_function("spin");
+    OK(cu.cuFuncSetAttribute(spin, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, HALF + 1));
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, HALF));
+    ck_assert_int_eq(n, 2);
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, HALF + 1));
+    ck_assert_int_eq(n, 1);
+}
+
 /* A thread has the registers that the bounds allow: 255 of 65536, if 256 threads are the most. */
 TEST(kernels, blocks_take_the_registers_that_their_bounds_allow)
 {
