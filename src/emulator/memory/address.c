@@ -35,10 +35,10 @@ static void look_up(const struct emu_device *device, uintptr_t at, struct emu_ad
     out->start = range->start;
     out->nbytes = range->nbytes;
     out->run = range->start + range->nbytes - at;
-    if (!range->object)
+    if (range->object)
+        out->access = device ? range->access[device->ordinal] : 0;
+    else if (range->kind == EMU_ADDRESS_HOST || (device && device->ordinal == range->device))
         out->access = EMU_READ | EMU_WRITE;
-    else if (device)
-        out->access = range->access[device->ordinal];
     if (range->kind == EMU_ADDRESS_MAPPED)
         out->home = emu__data(range->object) + (at - range->start);
     else if (range->kind != EMU_ADDRESS_MULTICAST)
@@ -105,7 +105,8 @@ bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nb
     while (ok && nbytes > 0) {
         struct emu_address address;
         look_up(device, at, &address);
-        ok = !broken_rule(device, at, access, &address, why, why_nbytes);
+        ok = address.kind == EMU_ADDRESS_DEVICE ||
+             !broken_rule(device, at, access, &address, why, why_nbytes);
         size_t run = address.run < nbytes ? address.run : nbytes;
         at += run;
         nbytes -= run;

@@ -26,7 +26,7 @@ enum emu_address_kind {
 struct emu_address {
     enum emu_address_kind kind;
     int device;        /* that owns the memory; -1: not known */
-    int access;        /* of the device asked for: EMU_READ | EMU_WRITE */
+    int access;        /* of the device's kernels: EMU_READ | EMU_WRITE */
     CUdeviceptr start; /* of the mapping or allocation */
     size_t nbytes;
     char *home; /* the byte's address in this process; NULL for MULTICAST and UNMAPPED */
@@ -37,8 +37,9 @@ struct emu_address {
 void emu__address(const struct emu_device *device, const void *ptr, struct emu_address *out);
 
 /*
- * Whether `device` may access all of [ptr, ptr + nbytes). Foreign memory may be accessed (as copies
- * from pageable memory may). False: `why` gets the broken rule.
+ * Whether a copy or fill of `device` may access all of [ptr, ptr + nbytes). It may access foreign
+ * memory, and memory that cuMemAlloc took from another device, which kernels may not. False: `why`
+ * gets the broken rule.
  */
 bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nbytes, int access,
                      char *why, size_t why_nbytes);

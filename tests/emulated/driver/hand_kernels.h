@@ -169,6 +169,13 @@ static void hand_touch(const void *args)
         atomic_fetch_add(a->started, 1);
 }
 
+/* Stores value at ptr, as device.cuh does. */
+static void hand_reach(const void *args)
+{
+    const struct hand_args *a = args;
+    *(uint32_t *)ops->home(a->ptr) = a->value;
+}
+
 /* Stores value to all replicas of `stay` bytes at ptr; out: their number, then their old values. */
 static void hand_probe(const void *args)
 {
@@ -265,6 +272,7 @@ static void hand_leap(const void *args)
     X(order, 1024, 2, 0)                                                                           \
     X(append, 32, 1, 0)                                                                            \
     X(touch, 1024, 2, 0)                                                                           \
+    X(reach, 32, 1, 0)                                                                             \
     X(probe, 32, 1, 0)                                                                             \
     X(lead, 32, 1, 0)                                                                              \
     X(follow, 32, 1, 0)                                                                            \

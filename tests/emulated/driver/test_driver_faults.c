@@ -70,6 +70,41 @@ TEST(faults, a_fault_ends_other_kernels_of_the_device)
     recover_driver();
 }
 
+/* Memory of cuMemAlloc and pinned memory of the host, made while another device is current. */
+static CUdeviceptr far_memory(void **pinned)
+{
+    CUcontext ctx;
+    CUdeviceptr far;
+    OK(cu.cuDevicePrimaryCtxRetain(&ctx, DEVICE + 1));
+    OK(cu.cuCtxPushCurrent(ctx));
+    far = device_memory(4);
+    OK(cu.cuMemHostAlloc(pinned, 4, CU_MEMHOSTALLOC_PORTABLE));
+    OK(cu.cuCtxPopCurrent(NULL));
+    return far;
+}
+
+/* Copies cross devices. Kernels do after cuCtxEnablePeerAccess only, which this driver lacks. */
+TEST(faults, kernels_do_not_access_memory_of_another_device)
+{
+    void *pinned;
+    const CUdeviceptr far = far_memory(&pinned);
+    struct hand_args args = hand_args();
+    args.value = 7;
+    args.ptr = pinned;
+    OK(hand_launch(hand_function("reach"), 1, 1, &args, stream));
+    OK(cu.cuMemcpyAsync(far, address(pinned), 4, stream));
+    OK(cu.cuMemsetD8Async(address(pinned), 0, 4, stream));
+    OK(cu.cuMemcpyAsync(address(pinned), far, 4, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(*(uint32_t *)pinned, 7);
+    args.ptr = (void *)(uintptr_t)far;
+    run_fault("reach", 1, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "device 2 has no access to");
+    OK(cu.cuMemFree(far));
+    OK(cu.cuMemFreeHost(pinned));
+    OK(cu.cuDevicePrimaryCtxRelease(DEVICE + 1));
+    recover_driver();
+}
+
 static void segv_of_the_program(int socket)
 {
     (void)socket;
