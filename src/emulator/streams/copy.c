@@ -16,8 +16,9 @@
 #include "capture.h"
 #include "queue.h"
 
-#define CUT 16u            /* a copy is cut at multiples of this */
-#define LATE_MAX_NS 40000u /* delay of its first part */
+#define CUT 16u               /* a copy is cut at multiples of this */
+#define LATE_MAX_NS 40000u    /* delay of its first part */
+#define PITCH_MAX 2147483647u /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
 
 struct copy_work {
     struct emu_work work;
@@ -165,6 +166,22 @@ static bool allowed(const struct copy_work *w, const struct emu_device *device, 
     return true;
 }
 
+/* Whether a byte is both read and written: it may be written first. */
+static bool overlaps(const struct copy_work *w)
+{
+    size_t to = 0, from = 0; /* rows */
+    while (w->src && to < w->rows && from < w->rows) {
+        const char *dst = w->dst + to * w->dst_pitch, *src = w->src + from * w->src_pitch;
+        if (dst + w->nbytes <= src)
+            to++;
+        else if (src + w->nbytes <= dst)
+            from++;
+        else
+            return true;
+    }
+    return false;
+}
+
 static void copy_run(struct emu_work *work, struct CUstream_st *stream)
 {
     const struct copy_work *w = (struct copy_work *)work;
@@ -209,6 +226,10 @@ static CUresult check_and_enqueue(struct CUstream_st *stream, struct copy_work *
     char why[256];
     if (!allowed(w, stream->execution->device, why, sizeof why))
         result = emu__rule(CUDA_ERROR_INVALID_VALUE, "%s", why);
+    else if (overlaps(w))
+        result = emu__rule(CUDA_ERROR_INVALID_VALUE,
+                           "the source at %p and the target at %p overlap, %zu rows of %zu bytes",
+                           (const void *)w->src, (void *)w->dst, w->rows, w->nbytes);
     else if (stage && !(w->staged = malloc(w->nbytes)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
@@ -255,6 +276,12 @@ CUresult emu_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUst
     return EMU_END(result);
 }
 
+/* Whether rows have room for `width` bytes, of which the first one is at x. */
+static bool pitch_suits(size_t pitch, size_t x, size_t width)
+{
+    return pitch <= PITCH_MAX && width <= pitch && x <= pitch - width;
+}
+
 /* Copies rows between devices' memory, which is all that symm needs. */
 static CUresult copy_rows(struct CUstream_st *stream, const CUDA_MEMCPY2D *c)
 {
@@ -266,9 +293,11 @@ static CUresult copy_rows(struct CUstream_st *stream, const CUDA_MEMCPY2D *c)
         is_pageable(device, dst) || is_pageable(device, src))
         return emu__rule(CUDA_ERROR_INVALID_VALUE,
                          "rows are copied from device memory to device memory only");
-    if (c->WidthInBytes > c->srcPitch || c->WidthInBytes > c->dstPitch)
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "rows of %zu bytes with pitches %zu and %zu",
-                         c->WidthInBytes, c->srcPitch, c->dstPitch);
+    if (!pitch_suits(c->srcPitch, c->srcXInBytes, c->WidthInBytes) ||
+        !pitch_suits(c->dstPitch, c->dstXInBytes, c->WidthInBytes))
+        return emu__rule(CUDA_ERROR_INVALID_VALUE,
+                         "rows of %zu bytes, from x = %zu to x = %zu, with pitches %zu and %zu",
+                         c->WidthInBytes, c->srcXInBytes, c->dstXInBytes, c->srcPitch, c->dstPitch);
     struct copy_work *w = copy_create("cuMemcpy2DAsync", dst, c->WidthInBytes);
     if (!w)
         return CUDA_ERROR_OUT_OF_MEMORY;

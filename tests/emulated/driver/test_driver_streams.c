@@ -301,6 +301,18 @@ TEST(streams, lines_are_copied_and_checked)
     copy = lines(b, a, 13);
     WRONG(cuMemcpy2DAsync, "rows of 13 bytes", &copy, stream);
     copy = lines(b, a, 8);
+    copy.dstXInBytes = 5;
+    WRONG(cuMemcpy2DAsync, "to x = 5, with pitches 16 and 12", &copy, stream);
+    copy = lines(b, a, 8);
+    copy.srcXInBytes = 9;
+    WRONG(cuMemcpy2DAsync, "from x = 9 to x = 0", &copy, stream);
+    copy = lines(b, a, 8);
+    copy.Height = 1;
+    copy.srcPitch = 1u << 31;
+    WRONG(cuMemcpy2DAsync, "pitches 2147483648", &copy, stream);
+    copy.srcPitch--;
+    OK(cu.cuMemcpy2DAsync(&copy, stream));
+    copy = lines(b, a, 8);
     copy.srcMemoryType = 1; /* the host's */
     WRONG(cuMemcpy2DAsync, "from device memory to device memory only", &copy, stream);
     copy = lines(b + 24, a, 8); /* the second line ends beyond the allocation */
@@ -310,6 +322,24 @@ TEST(streams, lines_are_copied_and_checked)
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuMemFree(a));
     OK(cu.cuMemFree(b));
+}
+
+/* Columns of a matrix may be copied to its other columns. */
+TEST(streams, sources_do_not_overlap_their_targets)
+{
+    CUdeviceptr a = device_memory(64);
+    CUDA_MEMCPY2D copy = lines(a + 8, a, 8);
+
+    OK(cu.cuMemcpyAsync(a, a + 16, 16, stream));
+    WRONG(cuMemcpyAsync, "overlap", a, a + 15, 16, stream);
+    WRONG(cuMemcpyAsync, "overlap", a + 15, a, 16, stream);
+    WRONG(cuMemcpyAsync, "overlap", a, a, 16, stream);
+    copy.dstPitch = copy.srcPitch;
+    OK(cu.cuMemcpy2DAsync(&copy, stream));
+    copy.dstPitch--;
+    WRONG(cuMemcpy2DAsync, "2 rows of 8 bytes", &copy, stream);
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuMemFree(a));
 }
 
 /* ---- Memory that goes ---- */
