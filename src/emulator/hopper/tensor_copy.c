@@ -146,6 +146,17 @@ bool emu__tensor_work(struct block *b)
 
 /* ---- Issue ---- */
 
+/* Whether a tensor map lies in the kernel's argument or in global memory. */
+EMU_UNCHECKED static bool is_in_reach(const struct block *b, const struct emu_tensor_map *map)
+{
+    if ((uintptr_t)map - (uintptr_t)b->grid->args < b->grid->kernel->args_nbytes)
+        return true;
+    EMU_UNCHECKED_BEGIN();
+    const bool global = emu__span(map)->access & EMU_READ;
+    EMU_UNCHECKED_END();
+    return global;
+}
+
 EMU_UNCHECKED void emu__tensor_check(const struct block *b, const void *shared, const void *at,
                                      uint32_t ndim)
 {
@@ -155,6 +166,10 @@ EMU_UNCHECKED void emu__tensor_check(const struct block *b, const void *shared, 
                          "a tensor map at %p, which is not aligned to %u bytes", at, MAP_ALIGNMENT);
     if (!emu__tensor_map_valid(map))
         emu__block_break(CUDA_ERROR_LAUNCH_FAILED, "%p is no tensor map", at);
+    if (!is_in_reach(b, map))
+        emu__block_break(
+            CUDA_ERROR_ILLEGAL_ADDRESS,
+            "a tensor map at %p, neither in the kernel's argument nor in global memory", at);
     if (map->ndim != ndim)
         emu__block_break(CUDA_ERROR_LAUNCH_FAILED,
                          "coordinates of %u dimensions for a tensor map of %u", ndim, map->ndim);

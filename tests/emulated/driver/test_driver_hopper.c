@@ -146,6 +146,22 @@ static void copy_by_a_misaligned_map(const struct hopper_args *a)
     unit->tensor_load(dynamic(), (const char *)&a->map + 16, 2, at, &bars[0], 0);
 }
 
+static void copy_by_a_map_on_the_stack(const struct hopper_args *a)
+{
+    const struct hopper_args copied = *a;
+    begin_barrier(1);
+    load(&copied, dynamic(), 0, 0);
+}
+
+static void copy_by_a_map_in_memory(const struct hopper_args *a)
+{
+    const int32_t at[2] = {0};
+    begin_barrier(1);
+    unit->mbarrier_expect(&bars[0], TILE);
+    unit->tensor_load(dynamic(), a->data, 2, at, &bars[0], 0);
+    unit->mbarrier_wait(&bars[0], 0);
+}
+
 static void copy_misaligned(const struct hopper_args *a)
 {
     begin_barrier(1);
@@ -405,6 +421,7 @@ static const struct hopper_rule wrong[] = {
     {.body = copy_not_of_a_map, .rule = "is no tensor map"},
     {.body = copy_of_other_dimensions, .rule = "coordinates of 3 dimensions for a tensor map of 2"},
     {.body = copy_by_a_misaligned_map, .rule = "which is not aligned to 64 bytes"},
+    {.body = copy_by_a_map_on_the_stack, .rule = "neither in the kernel's argument nor in global"},
     {.body = copy_misaligned, .rule = "which is not aligned to 128 bytes"},
     {.body = copy_beyond, .rule = "of which not all is dynamic shared memory"},
     {.body = copy_without_fence, .rule = "has not passed fence.proxy.async"},
@@ -510,4 +527,17 @@ TEST_LOOP(rules, each_is_reported, 0, NWRONG)
     hopper_breaks(&wrong[_i], SHARED, &a);
     cu.cuMemFree(data);
     recover_driver();
+}
+
+TEST_GROUP(exceptions, 60, .setup = open_driver, .teardown = close_driver);
+
+TEST(exceptions, tensor_maps_may_be_in_global_memory)
+{
+    const CUdeviceptr data = device_memory(TILE);
+    const struct tensor_map map = map_of(data, 64, LINES, LINES, CU_TENSOR_MAP_SWIZZLE_128B);
+    OK(cu.cuMemcpyAsync(data, address(&map), sizeof map, stream));
+    hopper_works(
+        (struct hopper_shape){1, 1, 1, SHARED},
+        &(struct hopper_args){.body = copy_by_a_map_in_memory, .data = (void *)(uintptr_t)data});
+    OK(cu.cuMemFree(data));
 }
