@@ -11,6 +11,7 @@
 #define EMU_WARPGROUP 128u
 #define EMU_RULE_NBYTES 256u
 #define EMU_NAMED_BARRIERS 16u
+#define EMU_WARPS_MAX 32u
 
 struct emu_mbarrier;
 struct emu_operands;
@@ -20,10 +21,12 @@ struct emu_tensor_store;
 struct emu_unfenced;
 struct emu_warpgroup;
 
-/* A barrier of bar.sync: the threads that have come, and all that come. */
+/* A barrier of bar.sync. */
 struct emu_named_barrier {
-    unsigned arrived, nthreads;
-    uint64_t rounds; /* that have ended */
+    uint32_t lanes[EMU_WARPS_MAX]; /* that have come, of warps of which some have not */
+    unsigned arrived;              /* threads of whole warps */
+    unsigned nthreads;             /* that come; 0: none has come */
+    uint64_t rounds;               /* that have ended */
 };
 
 struct emu_hopper {

@@ -368,6 +368,19 @@ static void sync_of_some(const struct hopper_args *a)
         unit->bar_sync(2, GROUP);
 }
 
+static void sync_of_halves_of_warps(const struct hopper_args *a)
+{
+    (void)a;
+    if (thread_index() % 32 < 16)
+        unit->bar_sync(1, 64);
+}
+
+static void sync_of_two_warps(const struct hopper_args *a)
+{
+    (void)a;
+    unit->bar_sync(1, 64);
+}
+
 static void sync_of_two_sizes(const struct hopper_args *a)
 {
     (void)a;
@@ -474,6 +487,9 @@ static const struct hopper_rule wrong[] = {
     {.body = sync_of_some,
      .rule = "bar.sync 2, to which 96 of 128 threads have come",
      .threads = GROUP},
+    {.body = sync_of_halves_of_warps,
+     .rule = "bar.sync 1, to which 0 of 64 threads have come in whole warps",
+     .threads = GROUP},
     {.body = sync_of_two_sizes,
      .rule = "threads, to which others have come as one of",
      .threads = GROUP},
@@ -530,6 +546,12 @@ TEST_LOOP(rules, each_is_reported, 0, NWRONG)
 }
 
 TEST_GROUP(exceptions, 60, .setup = open_driver, .teardown = close_driver);
+
+TEST(exceptions, a_blocks_last_warp_counts_as_a_full_one)
+{
+    hopper_works((struct hopper_shape){1, 40, 1, 0},
+                 &(struct hopper_args){.body = sync_of_two_warps});
+}
 
 TEST(exceptions, tensor_maps_may_be_in_global_memory)
 {
