@@ -90,6 +90,8 @@ SYMM_KERNEL(test_misuse, test_misuse_args, a, 64)
     const bool offends = a.view.rank == a.offender;
     const symm_view &v = offends ? a.other : a.view;
     const int misuse = offends ? a.misuse : TEST_MISUSE_NONE;
+    enum { BULK_NBYTES = 1024 };
+    __shared__ __align__(128) char shared[BULK_NBYTES + 64 * 3];
 
     symm_dev_barrier(a.view, a.pad, 0);
     if (misuse == TEST_MISUSE_BARRIER)
@@ -132,6 +134,10 @@ SYMM_KERNEL(test_misuse, test_misuse_args, a, 64)
         *a.good = (uint32_t)symm_dev_sum(v, reinterpret_cast<float *>(a.good)).e[0];
     if (misuse == TEST_MISUSE_STORE_ALL)
         symm_dev_store_all(v, reinterpret_cast<float *>(a.good) + 4, symm_f32s<float>{});
+    if (misuse == TEST_MISUSE_BULK)
+        symm_dev_put_bulk(v, a.good + 4, a.good, 16, a.rank, shared + 64 * a.channel, BULK_NBYTES);
+    if (misuse == TEST_MISUSE_BULK_GLOBAL)
+        symm_dev_put_bulk(v, a.good + 4, a.good, 16, a.rank, a.good, BULK_NBYTES);
     if (misuse == TEST_MISUSE_DIVIDE)
         *a.good = divide(4711, (uint32_t)v.nranks);
     for (int r = 0; r < a.view.nranks; r++)

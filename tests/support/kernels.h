@@ -52,7 +52,9 @@ enum test_misuse {
     TEST_MISUSE_STORE_ONE,
     TEST_MISUSE_ADD,
     TEST_MISUSE_COPY,
-    TEST_MISUSE_DIVIDE /* by the number of ranks */
+    TEST_MISUSE_BULK,       /* by shared memory from 64 times `channel` bytes on */
+    TEST_MISUSE_DIVIDE,     /* by the number of ranks */
+    TEST_MISUSE_BULK_GLOBAL /* by `good`, which is always wrong */
 };
 
 /* Two views: the one that symm_launch() finds, and another one. */

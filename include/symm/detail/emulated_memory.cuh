@@ -8,6 +8,7 @@
 #ifndef SYMM_DETAIL_EMULATED_MEMORY_CUH
 #define SYMM_DETAIL_EMULATED_MEMORY_CUH
 
+#include <symm/detail/emulated_hopper.h>
 #include <symm/detail/emulated_image.cuh>
 #include <symm/detail/wait_record.h>
 
@@ -316,8 +317,20 @@ SYMM_DEV void bulk_wait(void)
     fence(SYMM_EMULATED_BULK_WAIT);
 }
 
-SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *, uint32_t)
+/* Checks the memory through which a GPU sends the bytes, and spoils it. */
+SYMM_DEV void use_shared(void *shared, uint32_t nbytes)
 {
+    const uint32_t rank = symm_emulated_hopper->cluster_rank();
+    check_aligned(shared, 128);
+    symm_emulated_hopper->map_shared(shared, rank);
+    symm_emulated_hopper->map_shared(static_cast<char *>(shared) + nbytes - 1, rank);
+    __builtin_memset(shared, 0xee, nbytes);
+}
+
+SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *shared,
+                        uint32_t shared_nbytes)
+{
+    use_shared(shared, shared_nbytes);
     for (uint64_t i = 0; i < nbytes / sizeof(bits16); i++)
         store(static_cast<bits16 *>(to) + i,
               load(static_cast<const bits16 *>(from) + i, SYMM_EMULATED_ASYNC),

@@ -98,8 +98,17 @@ static const struct misuse {
     {TEST_MISUSE_STORE_ONE, HOST_ARRAY, 0, "is memory of the host"},
     {TEST_MISUSE_ADD, HOST_ARRAY, 0, "is memory of the host"},
     {TEST_MISUSE_COPY, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_BULK, A_CHANNEL, 3, "misaligned address"},
+    {TEST_MISUSE_BULK_GLOBAL, A_CHANNEL, 0, "is not in shared memory of the block"},
 };
 enum { MISUSES = sizeof misuses / sizeof misuses[0] };
+
+static const char *error_of(const struct misuse *m)
+{
+    if (m->misuse == TEST_MISUSE_BULK)
+        return "MISALIGNED_ADDRESS";
+    return m->misuse == TEST_MISUSE_DIVIDE ? "LAUNCH_FAILED" : "ILLEGAL_ADDRESS";
+}
 
 static void prepare(test_misuse_args *a, const struct misuse *m, uint32_t *host)
 {
@@ -126,9 +135,7 @@ RANK_WITH(misuse, struct bench, b, bench_open, bench_close)
                          symm_synchronize(b->world, b->s));
         goto out;
     }
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER,
-                     m->misuse == TEST_MISUSE_DIVIDE ? "LAUNCH_FAILED" : "ILLEGAL_ADDRESS",
-                     symm_synchronize(b->world, b->s));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, error_of(m), symm_synchronize(b->world, b->s));
     const char *const line = emulated_last_rule();
     CHECK_RANK_MSG(self, strncmp(line, "symm-emulated[rank 1]: test_misuse: rule: ", 42) == 0, "%s",
                    line);
