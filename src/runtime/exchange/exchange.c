@@ -249,11 +249,10 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
     return x->watches ? SYMM_OK : symm__fd_reserve(2 * n + 8);
 }
 
-/* The comm of all domains; on rank 0 of the job also the root. */
+/* The comm of all domains. */
 static symm_status open_span(struct symm_exchange *x, const int *all_ranks)
 {
-    struct symm_span *span = x->join.span;
-    const int listener = span->listener;
+    const struct symm_span *span = x->join.span;
     int most = 0;
     symm_status st;
 
@@ -261,10 +260,6 @@ static symm_status open_span(struct symm_exchange *x, const int *all_ranks)
         most = symm__span_nmembers(span, d) > most ? symm__span_nmembers(span, d) : most;
     TRY(symm__host_comm_new(x, SYMM_COMM_SPAN, x->join.nranks, all_ranks, &x->span));
     x->span->slots = most * span->ndomains;
-    if (span->rank == 0) {
-        span->listener = -1;
-        TRY(symm__root_open(span, listener, x->config.log, &x->root));
-    }
 out:
     return st;
 }
@@ -381,8 +376,10 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     char why[SYMM_TEXT_MAX];
     symm_status st, mine;
 
-    if (!x)
+    if (!x) {
+        symm__root_close(config->root, 0);
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for the exchange");
+    }
     x->config = *config;
     x->join = *config->join;
     x->wake = x->hub_process = -1;
@@ -444,7 +441,7 @@ void symm__exchange_close(struct symm_exchange *x)
     symm__fd_close(&x->hub_process);
     const bool failed = !x->hub || symm__hub_failed(x->hub);
     symm__hub_close(x->hub); /* it may need a descriptor of the above to refuse others */
-    symm__root_close(x->root, (failed ? LEAVE_FAILED_US : LEAVE_US) / 1000);
+    symm__root_close(x->config.root, (failed ? LEAVE_FAILED_US : LEAVE_US) / 1000);
     pthread_cond_destroy(&x->quiet);
     pthread_mutex_destroy(&x->freed_lock);
     pthread_mutex_destroy(&x->lock);

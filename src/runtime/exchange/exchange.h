@@ -19,6 +19,7 @@
 #include "runtime/comm/activity.h"
 #include "runtime/comm/join.h"
 #include "runtime/hub/arbiter.h"
+#include "runtime/root/root.h"
 
 struct symm_exchange;
 struct symm_host_comm;
@@ -31,6 +32,7 @@ struct symm_exchange_config {
     int slow_ms;              /* interval between reports of a long wait; 0: SYMM_SLOW_MS */
     const char *device_uuid;  /* 16 bytes; equal UUIDs are refused; NULL: none yet */
     const char *more_devices; /* how to get more devices, behind their number in a text */
+    struct symm_root *root;   /* rank 0's of several domains; taken, also on failure; or NULL */
     /*
      * Called by the I/O thread about every 50 ms. It must not block, since rank 0's thread serves
      * all ranks. May be NULL.

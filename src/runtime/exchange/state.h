@@ -10,7 +10,6 @@
 #include "runtime/comm/link.h"
 #include "runtime/comm/rendezvous.h"
 #include "runtime/hub/hub.h"
-#include "runtime/root/root.h"
 #include "exchange.h"
 
 enum { SYMM_FREED_MAX = 1000 }; /* most offsets in one message */
@@ -25,7 +24,6 @@ struct symm_exchange {
     int64_t slow_us, abort_delay_us;
     struct symm_rendezvous rendezvous; /* on rank 0; the hub owns it once it is open */
     struct symm_hub *hub;              /* on rank 0; the thread owns it once it runs */
-    struct symm_root *root;            /* on rank 0 of a job with several domains */
     struct symm_link link;
     bool link_open;
     int wake; /* eventfd */

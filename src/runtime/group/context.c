@@ -97,7 +97,8 @@ out:
  * Joins the other ranks. A rank that has failed also joins, without a device, and votes its
  * failure.
  */
-static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
+static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device,
+                        struct symm_root *root)
 {
     const struct symm_exchange_config config = {
         .join = &ctx->join,
@@ -107,6 +108,7 @@ static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuui
         .slow_ms = ctx->slow_ms,
         .device_uuid = *mine == SYMM_OK ? device->bytes : NULL,
         .more_devices = ctx->drv ? symm__device_more(ctx->drv) : "",
+        .root = root,
         .tick = symm__stall_tick,
         .user = ctx,
     };
@@ -318,9 +320,9 @@ out:
     return st;
 }
 
-/* Everything with the other ranks of the domain. mine: this rank's failure. */
+/* Everything with the other ranks of the domain. mine: this rank's failure. root: is taken. */
 static symm_status create_domain(struct symm_context *ctx, symm_status mine,
-                                 const struct symm_capability *capability)
+                                 const struct symm_capability *capability, struct symm_root *root)
 {
     const bool alone = mine != SYMM_OK;
     struct symm_agreed_memory memory;
@@ -328,7 +330,7 @@ static symm_status create_domain(struct symm_context *ctx, symm_status mine,
     symm_status st;
 
     strcpy(why, symm__failure_text());
-    st = meet(ctx, &mine, &capability->uuid);
+    st = meet(ctx, &mine, &capability->uuid, root);
     /* This rank's own failure came first, so the caller gets its text. */
     if (alone)
         symm__fail(mine, "%s", why);
@@ -362,17 +364,19 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
 {
     struct symm_capability capability = {0};
     symm_status mine = read_config(ctx, config), st;
+    struct symm_root *root = NULL;
     const struct symm_join_wait wait = {.log = &ctx->log,
                                         .deadline = symm__deadline_in(ctx->timeout_ms),
                                         .slow_us = (int64_t)ctx->slow_ms * 1000};
 
     TRY(resolve(config, &wait, mine, &ctx->join));
     ctx->log.rank = ctx->join.world_rank;
-    warn_of_settings(&ctx->log);
     TRY(symm__heap_create(&ctx->heap));
+    mine = symm__domains_root(ctx, mine, &root);
+    warn_of_settings(&ctx->log);
     if (mine == SYMM_OK)
         mine = prepare(ctx, config, &capability);
-    st = create_domain(ctx, mine, &capability);
+    st = create_domain(ctx, mine, &capability, root);
     if (ctx->join.span)
         st = symm__domains_begin(ctx, st);
     else

@@ -224,6 +224,20 @@ out:
     return st;
 }
 
+symm_status symm__domains_root(struct symm_context *ctx, symm_status mine, struct symm_root **out)
+{
+    struct symm_span *span = ctx->join.span;
+    symm_status st;
+    int listener;
+
+    if (!span || span->rank)
+        return mine;
+    listener = span->listener;
+    span->listener = -1;
+    st = symm__root_open(span, listener, &ctx->log, out);
+    return mine == SYMM_OK ? st : mine;
+}
+
 /* A group's calls are compared on all its ranks, or on none. */
 static symm_status compare_checks(const struct symm_context *ctx, const int *checks)
 {

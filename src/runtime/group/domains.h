@@ -19,6 +19,13 @@ struct symm_domains {
 };
 
 /*
+ * On rank 0 of several domains, opens the root. Before the device, because the other domains
+ * connect right after the meeting, and give up a connection that gets no answer. mine: this rank's
+ * failure, which is returned if there is one.
+ */
+symm_status symm__domains_root(struct symm_context *ctx, symm_status mine, struct symm_root **out);
+
+/*
  * The world of a job with several domains. Local: its comm exists already. *mine: this rank's
  * status for the first vote; a failure of the device is stored there.
  */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/matmul.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "exercise.h"
 #include "hosts.h"
 #include "test.h"
@@ -233,6 +235,45 @@ TEST(domains, devices_that_are_no_peers_need_domains)
     ranks_run_ok(4, RANKS_AS_PROCESSES, live_apart, NULL, 50);
     hosts_address(&hosts);
     ranks_run_ok(4, RANKS_AS_PROCESSES, live, &hosts, 50);
+}
+
+/* ---- Rank 0 is slow after the ranks have met ---- */
+
+/* Longer than a connection may last without the proof of the token. */
+enum { PAUSE_S = 7 };
+
+/* In place of a slow device: the warning of an unknown setting comes before it is opened. */
+static void pause_at_warning(void *user, int level, const char *line)
+{
+    (void)user;
+    (void)level;
+    if (strstr(line, "SYMM_NO_SUCH_SETTING"))
+        sleep(PAUSE_S);
+}
+
+static void start_slowly(struct rank *self, void *arg)
+{
+    symm_config config = hosts_config(self, arg);
+    symm_context *ctx = NULL, *last;
+
+    if (self->rank == 0)
+        config.log = pause_at_warning;
+    RANK_TRY(self, symm_context_create(&config, &ctx));
+    exchange(self, symm_context_world(ctx), 0, 10);
+    last = ctx;
+    ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
+out:
+    symm_context_destroy(ctx);
+}
+
+TEST(domains, the_other_hosts_wait_for_the_device_of_rank_0)
+{
+    struct hosts hosts = {2, {2, 2}, false, ""};
+
+    hosts_address(&hosts);
+    setenv("SYMM_NO_SUCH_SETTING", "1", 1);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, start_slowly, &hosts, 50);
 }
 
 /* ---- Many domains ---- */
