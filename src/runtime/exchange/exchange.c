@@ -87,23 +87,29 @@ static void end_of_other_version(struct symm_exchange *x, uint32_t version)
     symm__host_comm_message(x, &m);
 }
 
+/*
+ * Only this rank lacks the descriptors of a result. The other ranks have read success, so this rank
+ * ends the comm for all.
+ */
+static void descriptors_lost(struct symm_exchange *x, uint64_t comm)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_ENDED,
+                             .comm = comm,
+                             .status = SYMM_ERROR_SYSTEM,
+                             .reason = symm__failure_text()};
+
+    symm__host_comm_message(x, &m);
+    m.type = SYMM_MESSAGE_ABORT;
+    symm__exchange_send(x, &m);
+}
+
 static void receive(struct symm_exchange *x)
 {
     struct symm_message m;
 
     switch (symm__message_receive(x->link.fd, x->buffer, &m)) {
     case SYMM_RECEIVED_NO_FDS:
-        /*
-         * Only this rank lacks the descriptors. The other ranks have read success, so this rank
-         * ends the comm for all.
-         */
-        m.type = SYMM_MESSAGE_ENDED;
-        m.status = SYMM_ERROR_SYSTEM;
-        m.reason = symm__failure_text();
-        m.args[0] = 0;
-        symm__host_comm_message(x, &m);
-        m.type = SYMM_MESSAGE_ABORT;
-        symm__exchange_send(x, &m);
+        descriptors_lost(x, m.comm);
         break;
     case SYMM_RECEIVED:
         if (m.type == SYMM_MESSAGE_ENDED && m.comm == SYMM_COMM_JOIN)

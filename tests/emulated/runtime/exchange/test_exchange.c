@@ -158,12 +158,23 @@ out:
     symm__fd_close(&card);
 }
 
-/* It did not say that it wants descriptors, so it fails after the verdict. */
+/*
+ * It did not say that it wants descriptors, so it fails after the verdict. It stays in its other
+ * comms.
+ */
 MEETING_TEST(votes, a_rank_that_loses_descriptors_ends_the_comm, 3)
 {
-    int card = make_card(self->rank), hog[64], nhog = 0;
-    struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card};
+    static const int ranks[] = {0, 1, 2};
+    int card = make_card(self->rank), all[3], hog[64], nhog = 0;
+    struct symm_vote vote = {.text = "descriptors",
+                             .gives_fd = true,
+                             .fd = card,
+                             .mine = &self->rank,
+                             .nbytes = sizeof self->rank,
+                             .all = all};
+    struct symm_host_comm *other = NULL;
 
+    RANK_TRY(self, create_comm(m, m->world, 3, ranks, "create", &other));
     if (self->rank == 2) {
         nhog = take_all_descriptors(hog);
         RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "descriptors were lost",
@@ -173,7 +184,9 @@ MEETING_TEST(votes, a_rank_that_loses_descriptors_ends_the_comm, 3)
     }
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "descriptors were lost",
                      barrier(m->world, "barrier", 5000));
+    RANK_TRY(self, barrier(other, "barrier", 5000));
 out:
+    symm__host_comm_close(other);
     symm__fd_close_all(hog, nhog);
     symm__fd_close(&card);
 }
