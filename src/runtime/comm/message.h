@@ -150,11 +150,11 @@ enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
  */
 struct symm_span_birth {
     uint64_t parent; /* the sender's key of the parent */
-    uint64_t hash;   /* of all ranks of the comm, in its order */
+    uint64_t hash;   /* of all ranks of the comm, rising */
     uint32_t ndomains;
     uint32_t most;   /* the most ranks of one domain */
     uint32_t nranks; /* bytes for ranks; 0 to the root */
-    uint32_t zero;
+    uint32_t order;  /* a hash of all ranks of the comm, in its order */
 };
 
 /* Stands for the hub as the asking rank, in an ASKED and in the TOLD that answers it. */

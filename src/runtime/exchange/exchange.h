@@ -135,7 +135,7 @@ symm_status symm__host_comm_create(struct symm_host_comm *parent, int nranks, co
                                    struct symm_host_comm **out);
 /*
  * The same of several domains, of a parent that has them. ranks: those of this domain. birth: hash,
- * ndomains and most; domains: their numbers, rising.
+ * order, ndomains and most; domains: their numbers, rising.
  */
 symm_status symm__host_comm_create_span(struct symm_host_comm *parent, int nranks, const int *ranks,
                                         const struct symm_span_birth *birth,

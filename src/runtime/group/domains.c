@@ -53,14 +53,38 @@ static void place(const struct symm_span *span, int nranks, struct symm_domains 
         d->slot[r] += d->domain[r] * (int)d->birth.most;
 }
 
+static uint64_t hash_of(int nranks, const int *ranks)
+{
+    uint64_t hash[2] = {0, 0};
+    char text[32];
+
+    for (int r = 0; r < nranks; r++) {
+        snprintf(text, sizeof text, "%d", ranks[r]);
+        symm__join_mix(hash, text);
+    }
+    return hash[0];
+}
+
+/*
+ * The same ranks in another order are the same attempt at a group: its verdict says that the calls
+ * differ.
+ */
+static void identify(int nranks, struct symm_domains *d)
+{
+    int *rising = d->slot; /* until place() fills it in */
+
+    memcpy(rising, d->world, (size_t)nranks * sizeof rising[0]);
+    qsort(rising, (size_t)nranks, sizeof rising[0], compare);
+    d->birth.hash = hash_of(nranks, rising);
+    d->birth.order = (uint32_t)hash_of(nranks, d->world);
+}
+
 /* world: by rank of the new group, its number in the world. */
 static symm_status find(const struct symm_span *span, int nranks, const int *world,
                         struct symm_domains **out)
 {
     const size_t n = (size_t)nranks;
     struct symm_domains *d = calloc(1, sizeof *d + 6 * n * sizeof(int));
-    uint64_t hash[2] = {0, 0};
-    char text[32];
 
     if (!d)
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group of %d ranks", nranks);
@@ -70,11 +94,7 @@ static symm_status find(const struct symm_span *span, int nranks, const int *wor
     d->local = d->slot + n;
     d->domains = (uint32_t *)(d->local + n);
     memcpy(d->world, world, n * sizeof d->world[0]);
-    for (int r = 0; r < nranks; r++) {
-        snprintf(text, sizeof text, "%d", world[r]);
-        symm__join_mix(hash, text);
-    }
-    d->birth.hash = hash[0];
+    identify(nranks, d);
     list_domains(span, nranks, d);
     place(span, nranks, d, (int *)(d->domains + n));
     *out = d;

@@ -9,7 +9,7 @@
 
 /* Where the ranks of a group are, if they are in several domains. */
 struct symm_domains {
-    struct symm_span_birth birth; /* hash, ndomains, most */
+    struct symm_span_birth birth; /* hash, order, ndomains, most */
     uint32_t *domains;            /* numbers of its domains in the job, rising */
     int *world;                   /* by rank: its number in the world */
     int *domain;                  /* by rank: the index of its domain */

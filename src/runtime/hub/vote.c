@@ -43,13 +43,22 @@ void symm__hub_forget_vote(struct symm_hub *hub, struct symm_hub_comm *comm)
 
 /* ---- The verdict ---- */
 
-/* For CREATE, the order of the ranks counts. A rank that refuses its arguments brings no op. */
+/* Whether two contributions to a new comm name its ranks in the same order. */
+static bool same_ranks(const struct symm_message *a, const struct symm_message *b)
+{
+    if (a->type != SYMM_MESSAGE_CREATE && a->type != SYMM_MESSAGE_SPAN)
+        return true;
+    return a->payload_nbytes == b->payload_nbytes &&
+           !memcmp(a->payload, b->payload, a->payload_nbytes);
+}
+
+/* A rank that refuses its arguments brings no op. */
 static bool same_call(const struct symm_message *a, const struct symm_message *b)
 {
     const bool refused = a->status != SYMM_OK || b->status != SYMM_OK;
 
     return (a->op == b->op || refused) && a->type == b->type && !strcmp(a->text, b->text) &&
-           (a->type != SYMM_MESSAGE_CREATE || !memcmp(a->payload, b->payload, a->payload_nbytes));
+           same_ranks(a, b);
 }
 
 /* "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()" */

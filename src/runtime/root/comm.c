@@ -196,6 +196,15 @@ void symm__root_domain_gone(struct symm_root *root, int domain)
 
 /* ---- Votes ---- */
 
+static uint32_t order_of(const struct symm_message *m)
+{
+    struct symm_span_birth birth = {.order = 0};
+
+    if (m->type == SYMM_MESSAGE_SPAN)
+        memcpy(&birth, m->payload, sizeof birth);
+    return birth.order;
+}
+
 static struct symm_root_said *keep(const struct symm_message *m)
 {
     const size_t text = strlen(m->text) + 1, reason = strlen(m->reason) + 1;
@@ -205,6 +214,7 @@ static struct symm_root_said *keep(const struct symm_message *m)
         return NULL;
     char *at = (char *)(said + 1);
     said->status = m->status;
+    said->order = order_of(m);
     said->text = memcpy(at, m->text, text);
     said->reason = memcpy(at + text, m->reason, reason);
     said->payload = at + text + reason;
@@ -235,7 +245,7 @@ static symm_status judge(const struct symm_root *root, const struct symm_root_co
 
     for (int i = 0; i < comm->nparties; i++) {
         const struct symm_root_said *said = comm->parties[i].came;
-        equal &= !strcmp(said->text, first->text);
+        equal &= !strcmp(said->text, first->text) && said->order == first->order;
         if (said->status != SYMM_OK && (!failed || said->status == SYMM_ERROR_MISMATCH))
             failed = said;
     }

@@ -10,6 +10,7 @@
 /* A domain's contribution to a vote. Texts and payload follow the struct. */
 struct symm_root_said {
     symm_status status;
+    uint32_t order; /* of a new comm's ranks */
     const char *text, *reason;
     const void *payload;
     size_t nbytes;

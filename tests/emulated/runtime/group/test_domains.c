@@ -107,6 +107,27 @@ out:
     symm_free(domain, x);
 }
 
+/* One rank, then a whole domain names the last two ranks in another order than the others do. */
+static void name_other_orders(struct rank *self, const struct hosts *hosts, symm_group *world)
+{
+    const int n = self->nranks;
+    symm_group *group = NULL;
+    int ranks[RANKS_MAX];
+
+    for (int whole = 0; whole < 2; whole++) {
+        const bool other =
+            whole ? hosts_of(hosts, self->rank) == hosts->n - 1 : self->rank == n - 1;
+        for (int r = 0; r < n; r++)
+            ranks[r] = r;
+        ranks[n - 2] = other ? n - 1 : n - 2;
+        ranks[n - 1] = other ? n - 2 : n - 1;
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "ranks called different things",
+                         symm_group_create(world, n, ranks, &group));
+    }
+out:
+    symm_group_destroy(group);
+}
+
 /* The ranks of the same number in their domains; each domain's ranks in reverse. */
 static void make_groups(struct rank *self, const struct hosts *hosts, symm_group *world)
 {
@@ -159,6 +180,7 @@ static void live_once(struct rank *self, const struct hosts *hosts)
     exchange(self, world, 1, 40000 / self->nranks); /* pieces */
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     use_memory(self, ctx, other);
+    name_other_orders(self, hosts, world);
     make_groups(self, hosts, world);
     RANK_TRY(self, symm_synchronize(world, NULL));
     RANK_TRY(self, symm_check(world));
