@@ -233,3 +233,10 @@ symm_status symm__address_listen(const struct symm_address *a, struct symm_addre
         symm__fd_close(fd);
     return st;
 }
+
+void symm__address_unlisten(int *fd)
+{
+    if (*fd >= 0)
+        shutdown(*fd, SHUT_RD);
+    symm__fd_close(fd);
+}

@@ -45,5 +45,7 @@ symm_status symm__address_own(struct symm_address *out);
  *         ERROR_SYSTEM  the address is not this host's, or errno
  */
 symm_status symm__address_listen(const struct symm_address *a, struct symm_address *at, int *fd);
+/* Closes a listener and sets it to -1. A forked child that holds it does not keep the port. */
+void symm__address_unlisten(int *fd);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "runtime/base/fd.h"
 #include "runtime/base/settings.h"
 #include "boot_id.h"
 #include "meeting.h"
@@ -212,7 +211,7 @@ symm_status symm__cards_gather(const symm_config *config, struct symm_join *join
     if (join->span)
         memcpy(join->span->key.bytes, join->token, sizeof join->token);
 out:
-    symm__fd_close(&listener);
+    symm__address_unlisten(&listener);
     free(cards);
     return st;
 }
@@ -254,7 +253,7 @@ symm_status symm__cards_meet(const symm_config *config, const struct symm_join_w
         join->span->root = mine.root; /* as this rank has met it: there may be several ways */
     }
 out:
-    symm__fd_close(&listener);
+    symm__address_unlisten(&listener);
     free(cards);
     return st;
 }

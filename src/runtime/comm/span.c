@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "runtime/base/fd.h"
 
 /* The domain of a rank whose host an earlier rank has, or the next domain. */
 static int domain_of(const struct symm_span *span, int rank, const uint64_t (*hosts)[2])
@@ -60,7 +59,7 @@ void symm__span_destroy(struct symm_span *span)
 {
     if (!span)
         return;
-    symm__fd_close(&span->listener);
+    symm__address_unlisten(&span->listener);
     free(span);
 }
 

@@ -213,7 +213,7 @@ symm_status symm__root_open(const struct symm_span *span, int listener, const st
     symm_status st;
 
     if (!root) {
-        symm__fd_close(&listener);
+        symm__address_unlisten(&listener);
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for the root");
     }
     root->span = span;
@@ -261,7 +261,7 @@ void symm__root_close(struct symm_root *root, int64_t wait_ms)
         symm__wire_close(root->domains[d].wire);
     free(root->strangers);
     free(root->domains);
-    symm__fd_close(&root->listener);
+    symm__address_unlisten(&root->listener);
     symm__fd_close(&root->wake);
     free(root);
 }

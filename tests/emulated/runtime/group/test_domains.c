@@ -3,6 +3,7 @@
  * make groups, and end together; memory stays in a domain.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/matmul.h>
@@ -232,6 +233,44 @@ TEST_LOOP(domains, one_host_is_an_ordinary_world, 1, 4)
 
     hosts_address(&hosts);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, live_alone, &hosts, 50);
+}
+
+/* ---- A forked child ---- */
+
+/* A child of rank 0 holds the sockets of the first life. */
+static void live_beside_a_child(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL, *last;
+    pid_t child = 0;
+
+    for (int life = 0; life < 2; life++) {
+        RANK_TRY(self, hosts_join(self, arg, &ctx));
+        if (self->rank == 0 && !child)
+            child = fork();
+        if (self->rank == 0 && !child) {
+            sleep(15);
+            _exit(0);
+        }
+        exchange(self, symm_context_world(ctx), life, 10);
+        last = ctx;
+        ctx = NULL;
+        RANK_TRY(self, symm_context_destroy(last));
+    }
+out:
+    symm_context_destroy(ctx);
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+}
+
+TEST(domains, a_child_of_rank_0_does_not_keep_the_address)
+{
+    struct hosts hosts = {2, {1, 1}, false, ""};
+
+    hosts_address(&hosts);
+    setenv("SYMM_TIMEOUT_MS", "5000", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, live_beside_a_child, &hosts, 50);
 }
 
 /* ---- A host whose devices are not all peers ---- */
