@@ -40,6 +40,7 @@ void symm__link_close(struct symm_link *link)
 {
     while (link->first)
         drop_first(link);
+    symm__link_hang_up(link); /* a forked child may hold the socket, too */
     symm__fd_close(&link->fd);
     pthread_mutex_destroy(&link->lock);
 }

@@ -75,6 +75,7 @@ __attribute__((format(printf, 3, 4))) static void end(struct symm_wire *w, symm_
     vsnprintf(w->why, sizeof w->why, fmt, args);
     va_end(args);
     drop_frames(w);
+    shutdown(w->fd, SHUT_RDWR); /* a forked child may hold the socket, too */
     symm__fd_close(&w->fd);
 }
 

@@ -195,6 +195,44 @@ MEETING_TEST(ends, leaving_is_not_dying, 3)
 out:;
 }
 
+/* Rank 0 leaves while the others go on. A child of it still holds its connections. */
+MEETING_TEST(ends, children_do_not_hide_that_rank_0_has_left, 3)
+{
+    static const int pair[] = {1, 2};
+    const struct rank_report *reports = self->report - self->rank;
+    struct symm_host_comm *comm = NULL;
+    symm_status st = SYMM_OK;
+    pid_t child = 0;
+
+    if (self->rank)
+        RANK_TRY(self, create_comm(m, m->world, 2, pair, "create", &comm));
+    RANK_TRY(self, barrier(m->world, "ready", 5000));
+    if (self->rank == 0) {
+        child = fork();
+        if (child == 0) {
+            pause_ms(15000);
+            _exit(0);
+        }
+        symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "leaves"); /* so its hub waits for 2 s */
+        part(m);
+    }
+    for (; self->rank && st == SYMM_OK; pause_ms(1))
+        st = barrier(comm, "goes on", 3000);
+    if (self->rank)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, ") has left", symm__host_comm_check(comm));
+    __atomic_store_n(&self->report->value[0], 1, __ATOMIC_RELEASE);
+    for (int ms = 0; ms < 8000 && !(__atomic_load_n(&reports[1].value[0], __ATOMIC_ACQUIRE) &&
+                                    __atomic_load_n(&reports[2].value[0], __ATOMIC_ACQUIRE));
+         ms++)
+        pause_ms(1);
+out:
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    symm__host_comm_close(comm);
+}
+
 MEETING_TEST(ends, rank_0_waits_for_slower_ranks, 3)
 {
     RANK_TRY(self, barrier(m->world, "last", 5000));
