@@ -37,6 +37,22 @@ out:
     return symm__scope_end(&s, st, __func__);
 }
 
+/* In a thread that may not end the capture it goes on, and stays in the list. */
+static symm_status end_capture(const struct symm_scope *s, CUstream stream, CUgraph *graph)
+{
+    CUresult cu = CUDA_SUCCESS;
+    symm_status st;
+
+    TRY(expect_capture(s, stream, true));
+    cu = s->drv->cuStreamEndCapture(stream, graph);
+    if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(s->drv, cu, "cuStreamEndCapture");
+out:
+    if (cu != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        symm__capture_ended(stream); /* also if it has ended by other code */
+    return st;
+}
+
 /*
  * Instantiation could invalidate another capture of this thread, so the capture mode is relaxed
  * meanwhile.
@@ -66,9 +82,7 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
 
     TRY(symm__need(out, "out"));
     TRY(symm__scope_begin(&s, stream));
-    symm__capture_ended(stream); /* the capture has ended, also on failure */
-    TRY(expect_capture(&s, stream, true));
-    TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
+    TRY(end_capture(&s, stream, &graph));
     TRY(instantiate_relaxed(s.drv, graph, &exec));
     *out = exec;
 out:

@@ -1,4 +1,5 @@
 /* Bad input gives a status and a text on every rank concerned; afterwards the world works. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,6 +392,44 @@ BENCH_TEST(out_of_turn, a_capture_begins_once_and_ends_once, 2)
     RANK_TRY(self, works);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
     CHECK_RANK(self, none == NULL);
+    RANK_TRY(self, symm_graph_launch(graph, b->s));
+    RANK_TRY(self, symm_synchronize(w, b->s));
+out:
+    symm_graph_destroy(graph);
+}
+
+struct ending {
+    symm_stream s;
+    symm_status status;
+};
+
+static void *end_elsewhere(void *arg)
+{
+    struct ending *ending = arg;
+    symm_graph none = NULL;
+
+    ending->status = symm_graph_end(ending->s, &none);
+    return NULL;
+}
+
+/* The capture goes on, with all that it forbids. */
+BENCH_TEST(out_of_turn, another_thread_does_not_end_a_capture, 2)
+{
+    symm_group *w = b->world;
+    struct ending ending = {.s = b->s};
+    symm_graph graph = NULL;
+    pthread_t thread;
+
+    RANK_TRY(self, symm_graph_begin(b->s));
+    CHECK_RANK(self, pthread_create(&thread, NULL, end_elsewhere, &ending) == 0);
+    pthread_join(thread, NULL);
+    const symm_status refused = symm_exchange(w, NULL, 0, NULL);
+    const symm_status works =
+        symm_all_reduce(w, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
+    RANK_TRY(self, symm_graph_end(b->s, &graph));
+    CHECK_RANK(self, ending.status == SYMM_ERROR_STATE && refused == SYMM_ERROR_STATE);
+    RANK_TRY(self, works);
+    RANK_TRY(self, symm_exchange(w, NULL, 0, NULL));
     RANK_TRY(self, symm_graph_launch(graph, b->s));
     RANK_TRY(self, symm_synchronize(w, b->s));
 out:
