@@ -15,7 +15,7 @@ static symm_status too_large(int i, int64_t extent)
 
 symm_status symm__tensor_measure(const symm_tensor *t, char **start, size_t *nbytes)
 {
-    int64_t size = (int64_t)symm_dtype_size(t->dtype), below = 0, above = 0, reach;
+    int64_t size = (int64_t)symm_dtype_size(t->dtype), below = 0, above = 0, reach, extent = size;
     bool empty = false;
 
     for (int i = 0; i < t->ndim; i++) {
@@ -27,11 +27,13 @@ symm_status symm__tensor_measure(const symm_tensor *t, char **start, size_t *nby
         int64_t *side = t->strides[i] < 0 ? &below : &above;
         if (__builtin_mul_overflow(t->shape[i] - 1, t->strides[i], &reach) ||
             __builtin_mul_overflow(reach, size, &reach) ||
-            __builtin_add_overflow(*side, reach, side))
+            __builtin_add_overflow(*side, reach, side) ||
+            __builtin_sub_overflow(above, below, &extent) ||
+            __builtin_add_overflow(extent, size, &extent))
             return too_large(i, t->shape[i]);
     }
     *start = (char *)((uintptr_t)t->data + (uintptr_t)below); /* data may be NULL */
-    *nbytes = empty ? 0 : (size_t)above - (size_t)below + (size_t)size;
+    *nbytes = empty ? 0 : (size_t)extent;
     return SYMM_OK;
 }
 

@@ -42,6 +42,8 @@ static const struct {
     {SYMM_INT32, 2, {-1, 2}, {1, 1}, "shape[0] is -1"},
     {SYMM_INT64, 2, {INT64_MAX, 2}, {1, 1}, "shape[0] is 9223372036854775807"},
     {SYMM_INT64, 2, {2, 2}, {INT64_MAX, 1}, "shape[0] is 2: the tensor is too large"},
+    {SYMM_UINT8, 2, {2, 2}, {INT64_MAX, INT64_MIN}, "shape[0] is 2: the tensor is too large"},
+    {SYMM_UINT8, 2, {2, 2}, {INT64_MAX / 2, INT64_MIN}, "shape[1] is 2: the tensor is too large"},
 };
 
 TEST_LOOP(tensor, wrong_ones_are_named, 0, sizeof wrong / sizeof wrong[0])
