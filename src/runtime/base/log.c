@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "fd.h"
 #include "settings.h"
@@ -54,6 +56,28 @@ static int reopen_stderr(void)
 }
 
 /*
+ * Writes without SIGPIPE, which would end the program if nobody reads. A SIGPIPE that the program
+ * has blocked and waits for stays.
+ */
+static ssize_t write_quietly(int fd, const char *line, size_t nbytes)
+{
+    const struct timespec now = {0};
+    sigset_t pipe_signal, before, pending;
+    ssize_t n;
+
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    sigpending(&pending);
+    n = write(fd, line, nbytes);
+    if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return n;
+}
+
+/*
  * Writes the line without waiting for a reader. A line is shorter than PIPE_BUF, so a pipe takes
  * all of it or nothing.
  */
@@ -64,12 +88,12 @@ static bool write_to_stderr(const char *line, size_t nbytes)
     ssize_t n;
 
     if (fd >= 0) {
-        n = write(fd, line, nbytes);
+        n = write_quietly(fd, line, nbytes);
         symm__fd_close(&fd);
     } else {
         n = send(STDERR_FILENO, line, nbytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == ENOTSOCK && poll(&p, 1, 0) == 1)
-            n = write(STDERR_FILENO, line, nbytes);
+            n = write_quietly(STDERR_FILENO, line, nbytes);
     }
     return n == (ssize_t)nbytes;
 }
@@ -88,7 +112,7 @@ static bool write_to_file(const char *pattern, int rank, const char *line, size_
     fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
-    n = write(fd, line, nbytes);
+    n = write_quietly(fd, line, nbytes);
     symm__fd_close(&fd);
     return n == (ssize_t)nbytes;
 }
