@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include "runtime/group/call.h"
+#include "runtime/group/domains.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 #include "signal_kernels.h"
@@ -13,12 +14,21 @@ SYMM_KERNEL_LIST(signal, SYMM_SIGNAL_KERNELS);
 
 enum { WARP = 32 };
 
-static symm_status bad_rank(const struct symm_group *group, const char *call, const char *what,
-                            int rank)
+/* Checks the group of a call, and the other rank, which is the argument `what`. */
+static symm_status enter(const struct symm_group *group, const char *call, const char *what,
+                         int rank)
 {
-    symm__fail(SYMM_ERROR_ARGUMENT, "%s is %d; the group has ranks 0 to %d", what, rank,
-               group->nranks - 1);
-    return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "%s: ", call);
+    symm_status st;
+
+    TRY(symm__enter(group, call));
+    st = symm__domains_refuse(group);
+    if (st == SYMM_OK && (rank < 0 || rank >= group->nranks))
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "%s is %d; the group has ranks 0 to %d", what, rank,
+                        group->nranks - 1);
+    if (st != SYMM_OK)
+        symm__fail_on(SYMM_ON(group), st, "%s: ", call);
+out:
+    return st;
 }
 
 /* ------------------------------------------------------------------------------ put and get */
@@ -36,9 +46,7 @@ static symm_status check_copy(const struct symm_group *group, const struct copy 
     uint64_t off;
     symm_status st;
 
-    TRY(symm__enter(group, c->call));
-    if (c->rank < 0 || c->rank >= group->nranks)
-        return bad_rank(group, c->call, c->rank_name, c->rank);
+    TRY(enter(group, c->call, c->rank_name, c->rank));
     if (!c->remote || (!c->local && c->nbytes > 0)) {
         symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL", c->remote ? c->local_name : c->remote_name);
         return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "%s: ", c->call);
@@ -100,12 +108,10 @@ struct signal_call {
 static symm_status check_signal(struct symm_group *group, const struct signal_call *c)
 {
     int nchannels;
-    symm_status st = symm__enter(group, c->call);
+    symm_status st = enter(group, c->call, c->rank_name, c->rank);
 
     if (st != SYMM_OK)
         return st;
-    if (c->rank < 0 || c->rank >= group->nranks)
-        return bad_rank(group, c->call, c->rank_name, c->rank);
     if (!c->pad)
         st = symm__fail(SYMM_ERROR_ARGUMENT, "pad is NULL");
     else if (c->n == 0 || c->n > INT32_MAX)

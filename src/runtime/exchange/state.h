@@ -83,7 +83,8 @@ struct symm_host_comm {
     uint64_t confirms, confirmed;
     _Atomic symm_status status; /* sticky; reason is written before it */
     char reason[SYMM_TEXT_MAX];
-    int exited;        /* the world rank whose exit ended it; -1: none. Written before status */
+    /* the rank whose exit ended it, by its number in the domain; -1: none. Written before status */
+    int exited;
     int64_t end_at_us; /* when to act on a received end; 0: none */
     symm_status end_status;
     int end_exited;

@@ -167,7 +167,7 @@ symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_
     pthread_rwlock_unlock(&m->lock);
     if (st == SYMM_ERROR_TIMEOUT) {
         const int rank = symm__host_comm_rank(comm);
-        symm__fail_on(rank, symm__host_comm_ranks(comm)[rank], st, "multicast: ");
+        symm__fail_on(rank, symm__host_comm_names(comm)[rank], st, "multicast: ");
         symm__host_comm_abort(comm, st, symm__failure_text());
         return st;
     }

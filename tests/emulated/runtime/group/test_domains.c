@@ -98,6 +98,15 @@ static void use_memory(struct rank *self, symm_context *ctx, int other)
                      symm_alloc(world, 4096, &(void *){NULL}));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "SYMM_NCCL_LIBRARY", symm_barrier(world, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_group_view(world, &view));
+    for (int i = 0; i < 2; i++) {
+        const int to = i ? other : self->rank;
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_put(world, x, x, 4, to, NULL));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_get(world, x, x, 4, to, NULL));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains",
+                         symm_signal(world, NULL, 0, to, 1, NULL));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains",
+                         symm_wait(world, NULL, 0, to, 1, NULL));
+    }
     refuse_products(self, world);
     CHECK_RANK(self, symm_peer(world, x, self->rank) == x);
     CHECK_RANK(self, !symm_peer(world, x, other));

@@ -401,3 +401,33 @@ TEST_LOOP(ends, no_rank_joins_if_one_cannot, 0, TROUBLES)
     hosts_address(&trouble.hosts);
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, join_in_vain, &trouble, 50);
 }
+
+#if SYMM_MULTICAST
+/* Nothing can be released there: leaks do not count. */
+static void hang_in_bind(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+
+    setenv("SYMM_EMULATED_FAULT", "cuMulticastBindMem@3=hang", 1);
+    setenv("SYMM_EMULATED_LEAKS", "off", 1);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "(on rank 1, world rank 3)",
+                     hosts_join(self, arg, &ctx));
+    CHECK_RANK(self, !ctx);
+out:
+    symm_context_destroy(ctx);
+}
+
+TEST(ends, a_bind_that_hangs_names_the_world_rank)
+{
+    struct rank_report reports[RANKS];
+    struct hosts hosts = {HOSTS, {SIZE, SIZE, SIZE}, false, ""};
+
+    setenv("SYMM_TIMEOUT_MS", "3000", 1);
+    hosts_address(&hosts);
+    ranks_run(RANKS, RANKS_AS_PROCESSES, hang_in_bind, &hosts, reports, 50);
+    for (int r = 0; r < RANKS; r++) {
+        ck_assert_msg(!reports[r].failed[0], "rank %d: %s", r, reports[r].failed);
+        ck_assert_int_eq(reports[r].end, RANK_RETURNED);
+    }
+}
+#endif
