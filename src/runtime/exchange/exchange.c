@@ -225,6 +225,11 @@ static symm_status start_thread(struct symm_exchange *x)
     return st;
 }
 
+bool symm__exchange_is_here(const struct symm_exchange *x)
+{
+    return pthread_equal(x->thread, pthread_self());
+}
+
 /* ---- Opening and closing ---- */
 
 static symm_status read_settings(struct symm_exchange *x)

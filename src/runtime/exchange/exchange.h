@@ -56,6 +56,9 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
  */
 void symm__exchange_close(struct symm_exchange *x);
 
+/* Whether this thread is the I/O thread, which runs callbacks of the owner and the program. */
+bool symm__exchange_is_here(const struct symm_exchange *x);
+
 /*
  * Reports to the arbiter, before this rank's next vote, that this rank has freed the block at off.
  * Never waits; any thread. Returns the number of this call, from 1.

@@ -314,6 +314,8 @@ void symm__stall_settle(struct symm_group *group)
     const symm_deadline deadline = symm__deadline_in(SETTLE_MS);
     struct symm_wait_record r;
 
+    if (symm__exchange_is_here(group->ctx->exchange))
+        return; /* a callback of the log asks, and the thread would wait for itself */
     while (group->line && !atomic_load(&group->ended) && symm__abort_line_record(group->line, &r) &&
            r.kind == SYMM_WAIT_MISMATCH) {
         if (symm__deadline_over(deadline))

@@ -33,7 +33,8 @@ void symm__stall_told(void *user, int rank, const struct symm_activity *activity
 
 /*
  * After a mismatch in the record, waits until the I/O thread has ended the group. Otherwise a call
- * could return OK in between. Local; one load if there is no mismatch.
+ * could return OK in between. Local; one load if there is no mismatch. In the I/O thread it returns
+ * at once.
  */
 void symm__stall_settle(struct symm_group *group);
 

@@ -1,5 +1,8 @@
 /* Different calls: all texts name both, at once with SYMM_CHECK, else after the timeout. */
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <symm/collectives.h>
+#include <symm/stream.h>
 #include "bench.h"
 #include "exercise.h"
 #include "test.h"
@@ -183,4 +186,46 @@ TEST(disagreement, without_checking_different_calls_are_an_error_that_names_both
     const char *text = strstr(reports[0].text, "symm_barrier") ? reports[0].text : reports[1].text;
     ck_assert_msg(strstr(text, "symm_barrier") && strstr(text, "symm_all_reduce"), "%s | %s",
                   reports[0].text, reports[1].text);
+}
+
+/* The world, once it is there, for a log that asks for its status. */
+static _Atomic(symm_group *) watched;
+
+static void check_in_log(void *user, int level, const char *line)
+{
+    symm_group *world = atomic_load(&watched);
+
+    (void)user;
+    (void)level;
+    (void)line;
+    if (world)
+        symm_check(world);
+}
+
+/* Rank 1 comes late, so rank 0's thread, which must end the world, reports all the time. */
+RANKS_TEST(disagreement, a_log_may_ask_while_its_thread_ends_the_group, 2, RANKS_AS_PROCESSES,
+           .env = {{"SYMM_CHECK", "0"}, {"SYMM_SLOW_MS", "1"}})
+{
+    static const int both[] = {0, 1};
+    const int64_t start = now_ms();
+    symm_context *ctx = NULL;
+    symm_group *other = NULL;
+    float *x = NULL;
+
+    RANK_TRY(self, symm_context_create(&(symm_config){.log = check_in_log}, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_group_create(world, 2, both, &other));
+    RANK_TRY(self, symm_alloc(world, 128 * sizeof *x, (void **)&x));
+    atomic_store(&watched, world);
+    RANK_TRY(self, symm_all_reduce(world, x, x, self->rank ? 128 : 64, SYMM_FLOAT32, SYMM_SUM,
+                                   &(symm_options){.algo = SYMM_ALGO_ONE_SHOT}, NULL));
+    if (self->rank)
+        pause_ms(1000);
+    RANK_TRY(self, symm_exchange(other, NULL, 0, NULL));
+    RANK_EXPECT(self, SYMM_ERROR_MISMATCH, symm_synchronize(world, NULL));
+    CHECK_RANK_MSG(self, now_ms() - start < 4000, "%lld ms", (long long)(now_ms() - start));
+out:
+    symm_group_destroy(other);
+    symm_context_destroy(ctx);
+    atomic_store(&watched, NULL);
 }
