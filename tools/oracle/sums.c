@@ -177,23 +177,51 @@ struct estimate {
     double value, bound;
 };
 
+/* Of the type in which the rule adds. */
+static int addition_bits(const struct part *p)
+{
+    return p->asked.rule != SUMS_TYPE && p->e->fraction_bits < 23 ? 23 : p->e->fraction_bits;
+}
+
+/* Of each call whose elements are divided in the type: quotients of the smallest have few bits. */
+static double smallest_quotients(const struct part *p)
+{
+    const struct sums_asked *q = &p->asked;
+
+    return q->op == SYMM_AVG && q->rule == SUMS_TYPE ? q->nranks * element_ulp(p->e, 0) : 0;
+}
+
 /* A sum or an average of floating numbers, by one call. */
 static struct estimate estimate_call(const struct part *p, double sum, double magnitude)
 {
     const struct sums_asked *q = &p->asked;
-    const int bits = q->rule == SUMS_SWITCH && p->e->fraction_bits < 23 ? 23 : p->e->fraction_bits;
-    struct estimate x = {sum, (q->nranks - 1) * exp2(-bits) * magnitude + element_ulp(p->e, sum)};
+    struct estimate x = {sum, (q->nranks - 1) * exp2(-addition_bits(p)) * magnitude +
+                                  element_ulp(p->e, sum)};
 
     if (q->op == SYMM_AVG) {
         x.value /= q->nranks;
-        x.bound = x.bound / q->nranks + element_ulp(p->e, x.value);
-        if (q->rule == SUMS_TYPE) /* quotients of the smallest numbers have few bits */
-            x.bound += q->nranks * element_ulp(p->e, 0);
+        x.bound = x.bound / q->nranks + element_ulp(p->e, x.value) + smallest_quotients(p);
     }
     return x;
 }
 
-/* The same by a chain of calls. */
+/*
+ * What the further calls of a chain add to a number, over its size. Each adds nranks equal numbers:
+ * nranks - 1 additions, each rounded, and then a rounding to the type, of an average one before and
+ * one behind the division. A rounding changes the size by a factor of at most 1 + u, u half an ulp
+ * of 1. Small numbers of the type are no exception: they have sums without a rounding.
+ */
+static double growth_of_chain(const struct part *p)
+{
+    const struct sums_asked *q = &p->asked;
+    const double addition = log1p(exp2(-addition_bits(p) - 1)),
+                 rounding = log1p(exp2(-p->e->fraction_bits - 1));
+
+    return expm1((q->links - 1) *
+                 ((q->nranks - 1) * addition + (q->op == SYMM_AVG ? 2 : 1) * rounding));
+}
+
+/* A sum or an average by a chain of calls. */
 static struct estimate estimate(const struct part *p, double sum, double magnitude)
 {
     const struct sums_asked *q = &p->asked;
@@ -201,8 +229,8 @@ static struct estimate estimate(const struct part *p, double sum, double magnitu
     struct estimate x = estimate_call(p, sum, magnitude);
 
     if (q->links > 1) {
-        x.bound +=
-            (q->links - 1) * q->nranks * exp2(-p->e->fraction_bits) * (fabs(x.value) + x.bound);
+        x.bound += (q->links - 1) * smallest_quotients(p);
+        x.bound += growth_of_chain(p) * (fabs(x.value) + x.bound);
         x.value *= times;
         x.bound *= times;
     }

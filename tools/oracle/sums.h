@@ -39,8 +39,8 @@ struct sums_asked {
     enum sums_rule rule;
     /*
      * Calls in a chain: each one's input is the output before, on all ranks. Each further call
-     * multiplies a sum by nranks and leaves other reductions unchanged, but for at most nranks
-     * roundings. 0 is 1.
+     * multiplies a sum by nranks and leaves other reductions unchanged, but for the roundings of
+     * its rule. 0 is 1.
      */
     int links;
     /* Only rank mine's input is the output before; the other ranks' are the same in each call. */

@@ -33,6 +33,11 @@ static bool exists(int i)
     return !(type(i)->integer && op(i) == SYMM_AVG);
 }
 
+static double rounded(const struct element *e, double value)
+{
+    return e->dtype == SYMM_FLOAT64 ? value : (double)(float)value;
+}
+
 /* In fp32, or in a type of 64 bits. */
 static void fold(const struct element *e, symm_redop o, union element_number *a,
                  const union element_number *b)
@@ -43,23 +48,22 @@ static void fold(const struct element *e, symm_redop o, union element_number *a,
         *a = smaller == (o == SYMM_MIN) ? *b : *a;
     else if (e->integer)
         a->whole = (int64_t)((uint64_t)a->whole + (uint64_t)b->whole);
-    else if (e->dtype == SYMM_FLOAT64)
-        a->real += b->real;
     else
-        a->real = (float)a->real + (float)b->real;
+        a->real = rounded(e, a->real + b->real);
 }
 
 /* What ranks first, first + step, ... would give, reduced in that order. */
-static void reduce(const struct element *e, symm_redop o, uint64_t seed, int first, int step)
+static void reduce(const struct element *e, symm_redop o, int nranks, uint64_t seed, int first,
+                   int step)
 {
-    for (int i = 0, r = first; i < RANKS; i++, r += step) {
+    for (int i = 0, r = first; i < nranks; i++, r += step) {
         sums_fill(e, one, count, seed, r);
         element_widen(e, one, i == 0 ? total : x, count);
         for (size_t k = 0; i > 0 && k < count; k++)
             fold(e, o, &total[k], &x[k]);
     }
     for (size_t k = 0; o == SYMM_AVG && k < count; k++)
-        total[k].real /= RANKS; /* exactly */
+        total[k].real = rounded(e, total[k].real / nranks);
     element_narrow(e, total, sum, count);
 }
 
@@ -215,7 +219,7 @@ TEST_LOOP(sums, right_results_are_right_by_every_rule, 0, CASES)
 {
     if (!exists(_i))
         return;
-    reduce(type(_i), op(_i), 42, 0, 1);
+    reduce(type(_i), op(_i), RANKS, 42, 0, 1);
     ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, 0);
     ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, 0);
     ck_assert_uint_eq(check(_i, 42, SUMS_TYPE).wrong, 0);
@@ -227,7 +231,7 @@ TEST_LOOP(sums, another_order_is_only_right_for_the_switch, 0, CASES)
 
     if (!exists(_i))
         return;
-    reduce(e, op(_i), 42, RANKS - 1, -1);
+    reduce(e, op(_i), RANKS, 42, RANKS - 1, -1);
     if (op(_i) <= SYMM_AVG && !e->integer && e->nbytes >= 4)
         ck_assert_uint_gt(check(_i, 42, SUMS_EXACT).wrong, count / 10);
     if (op(_i) > SYMM_AVG || e->integer)
@@ -241,7 +245,7 @@ TEST_LOOP(sums, other_data_are_wrong, 0, CASES)
 
     if (!exists(_i))
         return;
-    reduce(e, op(_i), 43, 0, 1);
+    reduce(e, op(_i), RANKS, 43, 0, 1);
     ck_assert_uint_gt(check(_i, 42, SUMS_SWITCH).wrong, count * 9 / 10);
     memset(sum, 0xff, sizeof sum);
     ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, count);
@@ -256,7 +260,7 @@ TEST_LOOP(sums, another_op_is_wrong, 0, CASES)
 
         if (!exists(_i) || !exists(asked) || asked == _i)
             continue;
-        reduce(type(_i), op(_i), 44, 0, 1);
+        reduce(type(_i), op(_i), RANKS, 44, 0, 1);
         ck_assert_uint_gt(check(asked, 44, SUMS_EXACT).wrong, count * 8 / 10);
         ck_assert_uint_gt(check(asked, 44, SUMS_SWITCH).wrong, count * 8 / 10);
     }
@@ -271,7 +275,7 @@ TEST_LOOP(sums, one_wrong_bit_is_found, 0, CASES)
         return;
     count = MANY;
     parallel_threads(3);
-    reduce(e, op(_i), 7, 0, 1);
+    reduce(e, op(_i), RANKS, 7, 0, 1);
     for (size_t at = 5; at < MANY; at += MANY / 4) {
         sum[at * e->nbytes] ^= 1;
         struct sums_verdict verdict = check(_i, 7, SUMS_EXACT);
@@ -293,7 +297,7 @@ TEST_LOOP(sums, the_bound_of_the_switch_is_tight, 0, FLOAT_CASES)
 
     ck_assert(element_ulp(e, 1.5) == ldexp(1, -e->fraction_bits));
     ck_assert(element_ulp(e, 0) == ldexp(1, e->min_exponent - e->fraction_bits));
-    reduce(e, op(_i), 9, 0, 1);
+    reduce(e, op(_i), RANKS, 9, 0, 1);
     for (size_t k = 0; k < count; k++)
         total[k].real += 4 * element_ulp(e, total[k].real) + ldexp(1, e->nbytes == 8 ? -47 : -18);
     element_narrow(e, total, sum, count);
@@ -346,7 +350,7 @@ TEST_LOOP(sums, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES)
     const size_t first = 1234;
     struct sums_asked asked = {.seed = 5, .nranks = RANKS, .first = first, .rule = SUMS_EXACT};
 
-    reduce(e, SYMM_SUM, 5, 0, 1);
+    reduce(e, SYMM_SUM, RANKS, 5, 0, 1);
     ck_assert_uint_eq(wrong_of(e, sum + first * e->nbytes, count - first, &asked), 0);
     asked.first = first + 1;
     ck_assert_uint_gt(wrong_of(e, sum + first * e->nbytes, count - first, &asked), count / 2);
@@ -367,7 +371,7 @@ TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
 
     if (!exists(_i))
         return;
-    reduce(e, op(_i), 6, 0, 1);
+    reduce(e, op(_i), RANKS, 6, 0, 1);
     element_widen(e, sum, total, count);
     for (size_t k = 0; k < count && grows; k++) {
         if (e->integer)
@@ -388,6 +392,71 @@ TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
     }
     element_narrow(e, total, sum, count);
     ck_assert_uint_eq(wrong_of(e, sum, count, &asked), count);
+}
+
+/* A call of a chain: nranks equal elements, reduced in fp32 or fp64, and rounded to the type. */
+static void link_once(const struct element *e, symm_redop o, int nranks)
+{
+    element_widen(e, sum, x, count);
+    memcpy(total, x, count * sizeof *x);
+    for (size_t k = 0; k < count; k++) {
+        for (int r = 1; r < nranks; r++)
+            fold(e, o, &total[k], &x[k]);
+        if (o == SYMM_AVG)
+            total[k].real = rounded(e, total[k].real / nranks);
+    }
+    element_narrow(e, total, sum, count);
+}
+
+/* Sums grow: in fp16 a chain of eight ranks is soon infinite. */
+static int longest_chain(const struct element *e, symm_redop o, int nranks)
+{
+    int links = 1;
+
+    while (links < 20 &&
+           (o == SYMM_AVG || e->dtype != SYMM_FLOAT16 || pow(nranks, links + 1) < 32768))
+        links++;
+    return links;
+}
+
+/*
+ * One rounding to the type a link is right. Zeros, and a sum that lacks a rank, are not, unless the
+ * rule has a rounding for each rank.
+ */
+static void check_chains(const struct element *e, symm_redop o, int nranks)
+{
+    struct sums_asked asked = {.seed = 11, .op = o, .nranks = nranks};
+
+    for (int missing = 0; missing < 2; missing++) {
+        reduce(e, o, nranks - missing, 11, 0, 1);
+        for (asked.links = 2; asked.links <= longest_chain(e, o, nranks); asked.links++) {
+            link_once(e, o, nranks);
+            for (int rule = SUMS_EXACT; rule <= SUMS_TYPE; rule++) {
+                asked.rule = (enum sums_rule)rule;
+                const size_t wrong = wrong_of(e, sum, count, &asked);
+
+                if (!missing)
+                    ck_assert_uint_eq(wrong, 0);
+                else if (rule != SUMS_TYPE)
+                    ck_assert_uint_gt(wrong, count / 2);
+            }
+        }
+    }
+    memset(sum, 0, count * e->nbytes);
+    asked.links--;
+    for (int rule = SUMS_EXACT; rule < SUMS_TYPE; rule++) {
+        asked.rule = (enum sums_rule)rule;
+        ck_assert_uint_gt(wrong_of(e, sum, count, &asked), count * 9 / 10);
+    }
+}
+
+TEST_LOOP(sums, chains_are_as_exact_as_their_links, 2, 9)
+{
+    count = FEW / 10;
+    for (size_t i = 0; i < NFLOATS; i++) {
+        check_chains(element_at(i), SYMM_SUM, _i);
+        check_chains(element_at(i), SYMM_AVG, _i);
+    }
 }
 
 /*
