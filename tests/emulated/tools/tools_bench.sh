@@ -289,6 +289,9 @@ case_wrong_results_are_found() {
     run 1 preloaded late 3 all-reduce --iters 1 --algo two_shot --check --sizes 4000
     errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
     for mode in '' --in-place; do
+        # What one algorithm has left is not the result of the next one.
+        run 1 preloaded stale 3 all-gather --iters 1 --algo one_shot,low_latency --check --sizes 6000 $mode
+        errors '^# rank 0: one_shot, 6000 bytes: element [0-9]+ is '
         run 1 preloaded output 3 all-gather --iters 1 --algo one_shot --check --sizes 6000 $mode
         errors "^# rank 2: one_shot, 6000 bytes: element 20$bits"
         run 1 preloaded output 3 reduce-scatter --iters 1 --algo one_shot --check --sizes 6000 $mode

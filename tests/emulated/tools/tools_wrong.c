@@ -3,9 +3,11 @@
  * a collective or a product the "output", the byte "behind" it, or the "input"; "late", the output
  * of each collective but the first one; "last", the lower byte of the last element of a pipelined
  * product, or of an unfused one whose results are collected; "turns", the same in every second run.
+ * "stale": all-gathers by another algorithm than the first one leave rank 0's output as it was.
  * "unavailable": no all-reduce runs. The checks of symm-bench must say so.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/collectives.h>
@@ -36,11 +38,11 @@ static symm_status spoil(symm_group *group, const void *in, void *out, size_t co
         return SYMM_OK;
     if (strcmp(what, "output") == 0 || (strcmp(what, "late") == 0 && calls++ > 0))
         return symm_fill((char *)out + AT, BYTE, 4, stream);
-    if (strcmp(what, "late") == 0)
-        return SYMM_OK;
     if (strcmp(what, "behind") == 0)
         return symm_fill((char *)out + out_nbytes, BYTE, 1, stream);
-    return !in || in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
+    if (strcmp(what, "input") == 0 && in && in != out)
+        return symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
+    return SYMM_OK;
 }
 
 SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *out, size_t count,
@@ -63,14 +65,42 @@ SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void
     return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
 }
 
+/* Whether "stale" spoils a call on this rank. */
+static bool is_stale(symm_group *group, const symm_options *options)
+{
+    const char *what = getenv("SYMM_TEST_WRONG");
+    static symm_algo first = SYMM_ALGO_AUTO;
+
+    if (!what || strcmp(what, "stale") != 0)
+        return false;
+    if (first == SYMM_ALGO_AUTO)
+        first = options->algo;
+    return symm_rank(group) == 0 && options->algo != first;
+}
+
+/* Keeps the output of a call, and brings it back behind the call. */
+static symm_status keep(void *out, size_t nbytes, bool back, symm_stream stream)
+{
+    static char kept[1 << 16];
+
+    if (nbytes > sizeof kept)
+        return SYMM_ERROR_ARGUMENT;
+    return back ? symm_copy(out, kept, nbytes, stream) : symm_copy(kept, out, nbytes, stream);
+}
+
 SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *out, size_t count,
                                      symm_dtype dtype, const symm_options *options,
                                      symm_stream stream)
 {
     REAL(symm_all_gather);
     const size_t out_nbytes = (size_t)symm_nranks(group) * count * element_nbytes(dtype);
-    symm_status st = real(group, in, out, count, dtype, options, stream);
+    const bool stale = is_stale(group, options);
+    symm_status st = stale ? keep(out, out_nbytes, false, stream) : SYMM_OK;
 
+    if (st == SYMM_OK)
+        st = real(group, in, out, count, dtype, options, stream);
+    if (stale && st == SYMM_OK)
+        st = keep(out, out_nbytes, true, stream);
     return st == SYMM_OK ? spoil(group, in, out, count, out_nbytes, stream) : st;
 }
 

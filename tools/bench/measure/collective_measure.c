@@ -177,7 +177,7 @@ static size_t out_nbytes(const struct collective_measure *m, const struct operat
     return operation_out_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
 }
 
-/* Random input, its copy, and a poisoned output. */
+/* A poisoned output, and then, since the input may be a part of it, random input and its copy. */
 static symm_status offer(void *what, uint64_t seed)
 {
     struct trial *t = what;
@@ -186,14 +186,14 @@ static symm_status offer(void *what, uint64_t seed)
     symm_status st;
 
     t->seed = seed;
+    if (out > 0)
+        TRY(symm_fill(t->call.out, POISON, out, m->s->stream));
     sums_fill(t->call.element, m->host, in / t->call.element->nbytes, seed, m->s->rank);
     TRY(symm_copy((char *)(uintptr_t)t->call.in, m->host, in, m->s->stream));
     if (m->saved)
         TRY(symm_copy(m->saved, m->host, in, m->s->stream));
     if (t->call.norm)
         TRY(offer_norm(m, t->call.count, seed));
-    if (t->call.out != t->call.in && out > 0)
-        TRY(symm_fill(t->call.out, POISON, out, m->s->stream));
 out:
     return st;
 }
