@@ -767,6 +767,9 @@ all-reduce all-gather|all-gather: a second command, after all-reduce
 all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine, flat, hierarchical
 all-reduce --peer cublas|--peer cublas: the only one is nccl
 all-reduce --dtype uint8|--dtype uint8: not one of bfloat16, float16, float32, float64, int32, int64
+all-reduce --dtype float32,float16|--dtype float32,float16: not one of bfloat16, float16, float32, float64, int32, int64
+all-reduce --op max,|--op max,: not one of sum, avg, min, max
+all-reduce --memory plain,symmetric|--memory plain,symmetric: not one of symmetric, plain
 tune --output x --dtypes uint8|--dtypes uint8: not one of bfloat16, float16, float32, float64, int32, int64
 tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter, broadcast
 END

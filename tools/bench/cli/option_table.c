@@ -403,8 +403,10 @@ const char *option_take(const struct option_row *row, struct bench_options *o, c
 
 static bool has_item(const char *names, const char *item)
 {
-    const size_t length = strlen(item);
+    const size_t length = strcspn(item, ",");
 
+    if (item[length])
+        return false;
     while (strncmp(names, item, length) != 0 || (names[length] && names[length] != ',')) {
         names += strcspn(names, ",");
         if (!*names)
@@ -454,6 +456,10 @@ const char *option_check(const struct option_row *row, const struct bench_option
     item[0] = 0;
     if (!list || (row->kind == OPTION_NAMES && strcmp(list, "all") == 0))
         return NULL;
+    if (row->kind == OPTION_WORD) {
+        snprintf(item, 64, "%.63s", list);
+        return check_item(row, o, list, wrong);
+    }
     if (!*list)
         return "an empty list";
     while (!what && text_next(&list, item, 64))
