@@ -192,6 +192,9 @@ case_sizes() {
     run 0 bench 2 --min-bytes 16 --max-bytes 1K --factor 8
     [ "$(column 1)" = '1024 128 16' ] || die "sizes: $(column 1)"
     [ "$(column 12)" = - ] || die "unchecked rows count no wrong elements"
+    # The next size would be 2^64, which is 0.
+    run 1 bench 2 --min-bytes 16T --max-bytes 128T --factor 1048576
+    errors '^# rank [01]: SYMM_ERROR_MEMORY'
     run 0 bench 2 --sizes 7,0
     [ "$(column 1)" = '0 6' ] || die "sizes: $(column 1)"
 }
@@ -769,6 +772,11 @@ all-reduce --peer cublas|--peer cublas: the only one is nccl
 all-reduce --dtype uint8|--dtype uint8: not one of bfloat16, float16, float32, float64, int32, int64
 all-reduce --dtype float32,float16|--dtype float32,float16: not one of bfloat16, float16, float32, float64, int32, int64
 all-reduce --op max,|--op max,: not one of sum, avg, min, max
+all-reduce --max-bytes 8388608T|--max-bytes 8388608T: more than 128T
+stress --max-bytes 129T|--max-bytes 129T: more than 128T
+all-reduce --sizes 1K,129T|--sizes 129T: more than 128T
+all-reduce --seed -5|--seed -5: not a number from 0 to 2\^64 - 1
+all-reduce --seed 18446744073709551616|--seed 18446744073709551616: not a number from 0 to 2\^64 - 1
 all-reduce --memory plain,symmetric|--memory plain,symmetric: not one of symmetric, plain
 tune --output x --dtypes uint8|--dtypes uint8: not one of bfloat16, float16, float32, float64, int32, int64
 tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter, broadcast

@@ -1,6 +1,8 @@
 /* The table of symm-bench's options, and how a value is stored. */
 #include "option_table.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,7 +360,13 @@ const struct option_use *option_use(const struct option_row *row, const struct b
 
 /* -------------------------------------------------------------------------------------- values */
 
-static const char bytes_wanted[] = "not a number of bytes like 4096, 64K or 1M";
+/* NULL, or what is wrong with a size. No process has more than 2^47 bytes. */
+static const char *take_bytes(const char *value, uint64_t least, uint64_t *out)
+{
+    if (!text_bytes(value, out) || *out < least)
+        return "not a number of bytes like 4096, 64K or 1M";
+    return *out > UINT64_C(1) << 47 ? "more than 128T" : NULL;
+}
 
 static const char *range_wanted(const struct option_row *row, char wrong[OPTION_WRONG])
 {
@@ -370,8 +378,9 @@ static bool take_seed(const char *value, uint64_t *out)
 {
     char *end = NULL;
 
+    errno = 0;
     *out = strtoull(value, &end, 0);
-    return end != value && !*end;
+    return isdigit((unsigned char)value[0]) && !*end && errno == 0;
 }
 
 const char *option_take(const struct option_row *row, struct bench_options *o, const char *value,
@@ -387,9 +396,9 @@ const char *option_take(const struct option_row *row, struct bench_options *o, c
     case OPTION_INT:
         return text_int(value, row->min, row->max, field) ? NULL : range_wanted(row, wrong);
     case OPTION_BYTES:
-        return text_bytes(value, field) && *(uint64_t *)field > 0 ? NULL : bytes_wanted;
+        return take_bytes(value, 1, field);
     case OPTION_SEED:
-        return take_seed(value, field) ? NULL : "not a number";
+        return take_seed(value, field) ? NULL : "not a number from 0 to 2^64 - 1";
     case OPTION_REAL:
         return text_real(value, real) ? NULL : "not a number";
     case OPTION_POSITIVE:
@@ -433,7 +442,7 @@ static const char *check_item(const struct option_row *row, const struct bench_o
     if (row->kind == OPTION_NUMBERS)
         return text_int(item, row->min, row->max, &n) ? NULL : range_wanted(row, wrong);
     if (row->kind == OPTION_SIZES)
-        return text_bytes(item, &nbytes) ? NULL : bytes_wanted;
+        return take_bytes(item, 0, &nbytes);
     symm_dtype dtype;
     const char *names = option_names(row, o, room);
     if ((row->items == dtypes || row->items == partials) &&

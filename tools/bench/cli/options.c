@@ -351,8 +351,11 @@ bool bench_options_size(const struct bench_options *o, int index, uint64_t *out)
                 return false;
         }
     } else {
-        for (int i = 0; i < index && nbytes <= o->max_bytes; i++)
+        for (int i = 0; i < index; i++) {
+            if (nbytes > o->max_bytes / (uint64_t)o->factor) /* a product could wrap around */
+                return false;
             nbytes *= (uint64_t)o->factor;
+        }
         if (nbytes > o->max_bytes)
             return false;
     }
