@@ -26,7 +26,8 @@ static void print_help(void)
         "#       --timeout S     stop the ranks after S seconds and return 124\n"
         "#       --keep-going    when a rank fails, let the others go on\n"
         "#       --nccl          symm takes NCCL calls of PROGRAM (LD_PRELOAD=libsymm_nccl.so);\n"
-        "#                       without -n it only runs PROGRAM, such as torchrun\n"
+        "#                       without -n it only runs PROGRAM, such as torchrun; then\n"
+        "#                       --emulated is the only other option\n"
         "#       --tag-output    begin each line of a rank's output with [RANK]\n"
         "#       --output-dir DIR  output and errors of rank R go to DIR/rank-R.log\n"
         "#   -h, --help\n"
@@ -53,6 +54,17 @@ static void tell_unknown_settings(void)
     for (int i = 0; (variable = symm_setting_unknown(i)); i++)
         fprintf(stderr, "# %s: %s is no setting of symm (symm-info --env has them)\n", tool,
                 variable);
+}
+
+/* An option that is for ranks that symm-run starts; NULL: there is none. */
+static const char *option_of_ranks(const struct launch *job)
+{
+    return job->nhosts          ? "--hosts"
+           : job->timeout_s > 0 ? "--timeout"
+           : job->keep_going    ? "--keep-going"
+           : job->tag_output    ? "--tag-output"
+           : job->output_dir    ? "--output-dir"
+                                : NULL;
 }
 
 int main(int argc, char **argv)
@@ -132,8 +144,8 @@ int main(int argc, char **argv)
         return text_usage_error(tool, "--tag-output and --output-dir exclude each other");
     if (job.nranks == 0 && !nccl)
         return text_usage_error(tool, "-n N is missing: how many ranks");
-    if (job.nhosts && job.nranks == 0)
-        return text_usage_error(tool, "--hosts needs -n N: how many ranks");
+    if (job.nranks == 0 && option_of_ranks(&job))
+        return text_usage_error(tool, "%s needs -n N: how many ranks", option_of_ranks(&job));
     if (job.nhosts > job.nranks)
         return text_usage_error(tool, "--hosts %d: there are %d ranks only", job.nhosts,
                                 job.nranks);
@@ -143,5 +155,5 @@ int main(int argc, char **argv)
     tell_unknown_settings();
     if (nccl && !preload_nccl(tool))
         return LAUNCH_NOT_FOUND;
-    return job.nranks == 0 ? preload_run(tool, job.argv) : launch_ranks(&job);
+    return job.nranks == 0 ? preload_run(&job) : launch_ranks(&job);
 }

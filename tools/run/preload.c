@@ -8,7 +8,6 @@
 #include <string.h>
 #include <symm/names.h>
 #include <unistd.h>
-#include "launch.h"
 
 bool preload_nccl(const char *tool)
 {
@@ -31,9 +30,10 @@ bool preload_nccl(const char *tool)
     return setenv("LD_PRELOAD", list, 1) == 0;
 }
 
-int preload_run(const char *tool, char *const *argv)
+int preload_run(const struct launch *job)
 {
-    execvp(argv[0], argv);
-    fprintf(stderr, "# %s: %s: %s\n", tool, argv[0], strerror(errno));
+    if (!job->driver || setenv("SYMM_DRIVER", job->driver, 1) == 0)
+        execvp(job->argv[0], job->argv);
+    fprintf(stderr, "# %s: %s: %s\n", job->tool, job->argv[0], strerror(errno));
     return errno == ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT_EXECUTE;
 }

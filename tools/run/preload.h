@@ -3,6 +3,7 @@
 #define SYMM_TOOLS_PRELOAD_H
 
 #include <stdbool.h>
+#include "launch.h"
 
 /*
  * Puts libsymm_nccl.so, which lies beside libsymm.so, in front of LD_PRELOAD; with
@@ -11,7 +12,10 @@
  */
 bool preload_nccl(const char *tool);
 
-/* Runs a program in this process's place. Returns an exit code of launch.h if it cannot. */
-int preload_run(const char *tool, char *const *argv);
+/*
+ * Runs the program of a job without ranks in this process's place. Returns an exit code of launch.h
+ * if it cannot.
+ */
+int preload_run(const struct launch *job);
 
 #endif

@@ -50,8 +50,6 @@ case_hosts() {
     run 0 "$bin/symm-run" --emulated -n 4 --hosts 2 "$bin/symm-bench" p2p --how put --sizes 4K --iters 1
     run 2 ranks 2 : --hosts 3
     errors '^# symm-run: --hosts 3: there are 2 ranks only '
-    run 2 "$bin/symm-run" --nccl --hosts 2 true
-    errors '^# symm-run: --hosts needs -n N'
 }
 
 case_driver() {
@@ -62,6 +60,8 @@ case_driver() {
     run 0 env LD_PRELOAD=/dev/null "$bin/symm-run" --nccl -n 1 sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
     said '^/.*/libsymm_nccl\.so:/dev/null\. 0\.$'
     run 127 "$bin/symm-run" --nccl no-such-program
+    run 0 "$bin/symm-run" --nccl --emulated sh -c 'echo "driver:$SYMM_DRIVER."'
+    said '^driver:emulated\.$'
     run 0 ranks 1 'echo driver:$SYMM_DRIVER.' --emulated
     said '^driver:emulated\.$'
 }
@@ -200,6 +200,11 @@ END
     errors '^# symm-run: --keep-going=yes: --keep-going takes no value '
     run 2 "$bin/symm-run" -n
     errors '^# symm-run: -n needs a value '
+    # A program that starts the ranks itself.
+    for option in '--hosts 2' '--timeout 5' --keep-going --tag-output '--output-dir logs'; do
+        run 2 "$bin/symm-run" --nccl $option true
+        errors "^# symm-run: ${option% *} needs -n N: how many ranks "
+    done
     run 0 "$bin/symm-run" --help
     only_comments "$work/out"
     run 0 "$bin/symm-run" --version
