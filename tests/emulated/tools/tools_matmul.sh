@@ -132,7 +132,16 @@ for name, row in rows.items():
 table = list(csv.DictReader(open("out.csv")))
 assert [row["algo"] for row in table] == list(rows)
 assert table[1]["wrong"] == "-" and table[2]["wrong"] == "0" and table[0]["hidden"] == "-", table
+options = {"schedule": "none", "same_bits": False, "any_order": False, "constant_b": False, "eps": None, "peer": None}
+assert options.items() <= run["options"].items(), run["options"]
 END
+    # Each option that changes what is measured or right.
+    run 0 product 2 all-gather-matmul --strategy fused --schedule data_parallel --same-bits --check --eps 0.125 --peer none \
+        --json out.json
+    [ "$(json out.json options schedule) $(json out.json options same_bits)" = 'data_parallel ON' ] || die "its schedule"
+    [ "$(json out.json options eps) $(json out.json options peer)" = '0.125 none' ] || die "its bound and peers"
+    run 0 product 2 all-gather-matmul --strategy fused --any-order --constant-b --json out.json
+    [ "$(json out.json options any_order) $(json out.json options constant_b)" = 'ON ON' ] || die "its flags"
 }
 
 case_plot() {

@@ -174,16 +174,18 @@ static void introduce(struct matmul *b)
                *partial = kind_sums(o->kind) ? symm_dtype_name(o->partial->dtype) : NULL;
 
     session_introduce(&b->s, o->name);
-    report_head(b->s.report,
-                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:i, "
-                          "s:s?, s:i, s:s?, s:s?}}",
-                          "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
-                          "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup",
-                          o->warmup, "operations", b->measure.nops, "operations_short",
-                          b->measure.short_nops, "graph", o->graph, "check", o->check, "alpha",
-                          o->alpha, "beta", o->beta, "as_if", o->as_if, "suite", o->suite, "count",
-                          o->count, "partial", partial, "schedule_of",
-                          o->schedule ? o->schedule->name : NULL));
+    report_head(
+        b->s.report,
+        json_pack("{s:s?, s:s?, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:b, s:b, "
+                  "s:o?, s:f, s:f, s:i, s:s?, s:i, s:s?, s:s?, s:s?}}",
+                  "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "schedule",
+                  o->schedules, "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters,
+                  "warmup", o->warmup, "operations", b->measure.nops, "operations_short",
+                  b->measure.short_nops, "graph", o->graph, "check", o->check, "same_bits",
+                  o->same_bits, "any_order", o->any_order, "constant_b", o->constant_b, "eps",
+                  o->eps > 0 ? json_real(o->eps) : NULL, "alpha", o->alpha, "beta", o->beta,
+                  "as_if", o->as_if, "suite", o->suite, "count", o->count, "partial", partial,
+                  "schedule_of", o->schedule ? o->schedule->name : NULL, "peer", o->peers));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
