@@ -299,7 +299,7 @@ OVER_LINK = {
 def intensity(run, row, over_link):
     """A rank's operations divided by the bytes it moves: those over the link, or all bytes in memory."""
     m, n, k, _ = shape_of(row)
-    ranks, partial = run["ranks"], 4 if run.options.get("partial") == "float32" else PRODUCT_NBYTES
+    ranks, partial = run.options.get("as_if") or run["ranks"], 4 if run.options.get("partial") == "float32" else PRODUCT_NBYTES
     if over_link:
         nbytes = OVER_LINK[run["operation"]][1](m, n, k, partial) * (ranks - 1) / ranks
     else:

@@ -55,6 +55,14 @@ case_suites_and_names() {
     [ "$(json out.json rows 1 algo)" = 'fused as if 4' ] || die "the row does not tell"
 }
 
+case_roofline() {
+    command -v python3 >/dev/null || skip "no Python"
+    # Of 4 ranks, 3 parts of A come over the link: 2 m n k over (m k 2 bytes) 3/4.
+    as_if 4 all-gather-matmul --strategy fused -m 256 -n 96 -k 64 --json out.json
+    run 0 "$bin/symm-bench" plot out.json -o out.svg --roofline 900 --floor 450
+    has_words out.svg '>fused as if 4: 128 operations a byte'
+}
+
 case_what_cannot_be() {
     run 1 product 3 all-gather-matmul --as-if 4
     errors '--as-if 4: it needs 2 ranks'
