@@ -200,12 +200,23 @@ class Run:
         """The algorithms that have this number, in the order in which they appear."""
         return list(dict.fromkeys(row["algo"] for row in self.rows if "algo" in row and row.get(key) is not None))
 
-    def title(self, emulated):
-        timing = self.options.get("timing") or "stream"
-        mode = {True: "graphs", False: "eager"}.get(self.options.get("graph"))
+    @property
+    def words(self):
+        """What was measured. Usual options have no words."""
+        get = self.options.get
+        as_if = f" as if {get('as_if')}" if get("as_if") else ""
         hosts = f" on {self['hosts']} hosts" if self["hosts"] else ""
-        words = self["operation"], f"{self['ranks']} ranks{hosts}", self.options.get("dtype"), mode, timing
-        return ", ".join(str(word) for word in words if word and word != "stream") + EMULATED * emulated
+        words = (self["operation"], f"{self['ranks']} ranks{as_if}{hosts}", get("op"), get("dtype"),
+                 {True: "graphs", False: "eager"}.get(get("graph")), get("timing"),
+                 get("memory") == "plain" and "plain memory", get("in_place") and "in place",
+                 get("hidden") and f"rows of {get('hidden')}", get("root") is not None and f"from rank {get('root')}")
+        return [str(word) for word in words if word and word not in ("-", "sum", "stream")]
+
+
+def title(*runs):
+    """What all runs share."""
+    shared = [word for word in runs[0].words if all(word in run.words for run in runs)]
+    return ", ".join(shared) + EMULATED * any(run.is_emulated for run in runs)
 
 
 # ------------------------------------------------------------------------------------------------------- pictures
@@ -229,22 +240,23 @@ def draw_operation(runs, floor):
     lines = variants(runs)
     if not lines or first["bus_factor"] is None:
         raise Refused(first.name, "there are no results of an operation to draw")
-    floor = floor or first.speed("link")
+    same_device = all(run["device"] == first["device"] for run in runs)
+    floor = floor or (first.speed("link") if same_device else 0)
     entries = [(name, COLORS[i % len(COLORS)], "6 4" if algo.startswith(("nccl", "torch")) else "")
                for i, (name, algo, _) in enumerate(lines)]
     if floor:
         entries.append((f"floor: {floor:g} GB/s", GRAY, "2 4"))
     columns = 3 if len(runs) == 1 else 1
     height = 430 + LEGEND_HEIGHT * -(-len(entries) // columns)
-    picture = Picture(1200, height, first.title(any(run.is_emulated for run in runs)))
+    picture = Picture(1200, height, title(*runs))
     rows = [row for _, _, of_line in lines for row in of_line]
     sizes = min(row["bytes"] for row in rows), max(row["bytes"] for row in rows) * 1.0001
     most = max([row["busbw"] for row in rows] + [floor]) * 1.05 or 1
     times = min(row["time_us"] for row in rows) / 1.3, max(row["time_us"] for row in rows) * 1.3
     panels = (("latency in microseconds", "time_us", Axes(picture, (85, 40, 585, 370), sizes, times, 2, 10)),
               ("bus bandwidth in GB/s", "busbw", Axes(picture, (680, 40, 1180, 370), sizes, (0, most), 2)))
-    for title, key, axes in panels:
-        axes.frame("bytes", title, bytes_name)
+    for label, key, axes in panels:
+        axes.frame("bytes", label, bytes_name)
         for (_, _, of_line), (name, color, dash) in zip(lines, entries):
             points = [axes.at(row["bytes"], row[key]) for row in of_line]
             picture.line(points, color, 1.5, dash)
@@ -269,7 +281,7 @@ def draw_bars(run):
     """A bar for each algorithm at each shape."""
     algos, shapes = run.algos("tflops"), list(dict.fromkeys(map(shape_of, run.rows)))
     found = {(shape_of(row), row["algo"]): row["tflops"] for row in run.rows if row["tflops"] is not None}
-    picture = Picture(1200, 540, run.title(run.is_emulated))
+    picture = Picture(1200, 540, title(run))
     axes = Axes(picture, (95, 40, 1030, 460), (0, len(shapes)), (0, max(found.values(), default=0) * 1.05 or 1))
     axes.frame("m x n of a rank x k", "TFLOP/s of one rank", None)
     for i, shape in enumerate(shapes):
@@ -328,7 +340,7 @@ def draw_roofline(run, gbs, peak):
     ridge, all_x = peak * 1e3 / gbs, [x for _, x, _ in points]
     x_range = min(all_x + [ridge]) / 2, max(all_x + [ridge]) * 2
     y_range = min([y for _, _, y in points] + [x_range[0] * gbs / 1e3]) / 1.2, peak * 1.5
-    picture = Picture(1000, 500 + LEGEND_HEIGHT * (2 + len(run.algos("tflops")) // 2), run.title(run.is_emulated))
+    picture = Picture(1000, 500 + LEGEND_HEIGHT * (2 + len(run.algos("tflops")) // 2), title(run))
     axes = Axes(picture, (90, 40, 970, 440), x_range, y_range, 2, 10)
     moved = f"{OVER_LINK[run['operation']][0]} over the link" if over_link else "A, B, C and D in memory"
     axes.frame(f"operations a byte of {moved}",

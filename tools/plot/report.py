@@ -224,13 +224,14 @@ def chapter(title, runs, floor):
 
 
 def page(files, floor):
-    chapters = {}
-    for run in map(plot.Run, files):
-        title = run.title(run.is_emulated)
+    chapters, runs = {}, list(map(plot.Run, files))
+    several_devices = len({run["device"] for run in runs if run["device"]}) > 1
+    for run in runs:
+        title = plot.title(run) + (f", {run['device']}" if several_devices and run["device"] else "")
         chapters.setdefault((title, run.name if run.is_product else ""), []).append(run)
-    titles = list(dict.fromkeys(runs[0]["operation"] for runs in chapters.values()))
+    titles = list(dict.fromkeys(run["operation"] for run in runs))
     return PAGE.format(title=escape(f"symm-bench: {', '.join(titles)}"), style=STYLE, script=SCRIPT,
-                       body="\n".join(chapter(title, runs, floor) for (title, _), runs in chapters.items()))
+                       body="\n".join(chapter(title, of_title, floor) for (title, _), of_title in chapters.items()))
 
 
 def main():

@@ -87,6 +87,44 @@ PY
     grep -q '<button type="button">floor: 395 GB/s<' page.html || die "no floor"
 }
 
+# chapters TITLE...: makes a page of the files in $files, and checks its chapters.
+chapters() {
+    run 0 "$bin/symm-bench" report "${files[@]}" -o page.html
+    [ "$(grep -oE '<h2>[^<]*' page.html | cut -c5- | sed 's/ (emulated[^)]*)//')" = "$(printf '%s\n' "$@")" ] ||
+        die "other chapters: $(grep -oE '<h2>[^<]*' page.html)"
+}
+
+case_different_runs_are_apart() {
+    command -v python3 >/dev/null || skip "no Python"
+    run 0 measure 2 a.json all-reduce --sizes 1K --algo one_shot
+    local words device option files
+    while IFS='|' read -r option words; do
+        # shellcheck disable=SC2086
+        run 0 measure 2 b.json all-reduce --sizes 1K --algo one_shot $option
+        files=(a.json b.json)
+        chapters 'all-reduce, 2 ranks, bfloat16, eager' "all-reduce, 2 ranks, $words"
+        # A picture of both names what they share.
+        run 0 "$bin/symm-bench" plot "${files[@]}" -o out.svg
+        has_words out.svg '>all-reduce, 2 ranks, bfloat16, eager (emulated'
+    done <<'END'
+--memory plain|bfloat16, eager, plain memory
+--in-place|bfloat16, eager, in place
+--op max|max, bfloat16, eager
+END
+    run 0 measure 2 norms.json all-reduce-rms-norm --hidden 64 --sizes 1K
+    run 0 measure 2 root.json broadcast --root 1 --sizes 1K
+    files=(norms.json root.json)
+    chapters 'all-reduce-rms-norm, 2 ranks, bfloat16, eager, rows of 64' 'broadcast, 2 ranks, bfloat16, eager, from rank 1'
+    for device in 'NVIDIA H100' 'NVIDIA H200'; do
+        sed "s/SYMM emulated device[ 0-9]*/$device/; s/\"driver\": \"emulated\"/\"driver\": \"cuda\"/" a.json >"$device.json"
+    done
+    files=('NVIDIA H100.json' 'NVIDIA H200.json')
+    chapters 'all-reduce, 2 ranks, bfloat16, eager, NVIDIA H100' 'all-reduce, 2 ranks, bfloat16, eager, NVIDIA H200'
+    # The link of one device is no floor of another one.
+    run 0 "$bin/symm-bench" plot 'NVIDIA H200.json' 'NVIDIA H100.json' -o out.svg
+    ! grep -q floor out.svg || die "the floor of one of two devices"
+}
+
 case_errors() {
     run 0 measure 2 out.json all-reduce --sizes 1K
     mkdir empty
