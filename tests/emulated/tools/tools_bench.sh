@@ -532,6 +532,14 @@ case_tune_leaves_nothing_behind() {
     errors '^# rank [01]: SYMM_ERROR_'
     run 1 "$bin/symm-bench" tune --driver emulated --output made/table
     errors 'one rank alone has nothing to choose'
+    # A signal ends it in the middle.
+    "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" tune --output made/table --iters 1000 >"$work/out" 2>"$work/err" &
+    while kill -0 $! && ! grep -q '^# 1000 repetitions' "$work/out"; do
+        sleep 0.05
+    done
+    kill $!
+    ! wait $! || die "it was not ended"
+    [ -z "$(ls made)" ] || die "a file of what was not measured to the end: $(ls made)"
     mkdir made/folder
     run 1 tune 2 --output made/folder --operations all-gather --max-bytes 1K
     errors '^# rank 0: SYMM_ERROR_SYSTEM: made/folder: Is a directory$'

@@ -37,8 +37,10 @@ struct tune {
     struct session s;
     struct nccl *nccl;
     struct collective_measure measure;
-    FILE *file;               /* of rank 0; it has another name until it is complete */
-    char path[MAX_PATH + 32]; /* that name, on all ranks */
+    FILE *table;              /* of rank 0: what the file will have, in memory until it is whole */
+    char *text;               /* its characters, */
+    size_t length;            /* and their number */
+    char path[MAX_PATH + 32]; /* the file's name until it has proved right, on all ranks */
     char ranks[32];           /* as rows have them: their number, or HOSTSxRANKS */
     bool pending;             /* the file exists under that name */
 };
@@ -77,8 +79,27 @@ static symm_status fail_at_file(struct tune *t, const char *path, int err)
     return SYMM_ERROR_SYSTEM;
 }
 
-/* Rank 0 begins the file, in the folder of the output. Collective. */
-static symm_status open_file(struct tune *t)
+/* In the folder of the output. */
+static FILE *create_file(struct tune *t)
+{
+    FILE *file = fopen(t->path, "wxe");
+
+    t->pending = file != NULL;
+    return file;
+}
+
+static void remove_file(struct tune *t)
+{
+    if (t->pending)
+        unlink(t->path);
+    t->pending = false;
+}
+
+/*
+ * Rank 0 begins the table. It finds out first whether the file can be written. In the meantime
+ * there is none, since a signal that ends the program would leave it behind. Collective.
+ */
+static symm_status begin_table(struct tune *t)
 {
     symm_status st;
     int mine = (int)getpid(), *all = session_gather(&t->s, &mine, sizeof mine, &st);
@@ -91,30 +112,45 @@ static symm_status open_file(struct tune *t)
         return fail_at_file(t, t->s.options->output, ENAMETOOLONG);
     if (t->s.rank != 0)
         return SYMM_OK;
-    t->file = fopen(t->path, "wxe");
-    if (!t->file)
+    FILE *file = create_file(t);
+    if (!file)
         return fail_at_file(t, t->path, errno);
-    t->pending = true;
-    fprintf(t->file, "# symm-bench tune, %s ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
+    fclose(file);
+    remove_file(t);
+    t->table = open_memstream(&t->text, &t->length);
+    if (!t->table)
+        return SYMM_ERROR_MEMORY;
+    fprintf(t->table, "# symm-bench tune, %s ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
             t->ranks, symm_context_driver(t->s.ctx), SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
             SYMM_VERSION_PATCH, t->s.device);
     return SYMM_OK;
 }
 
-static symm_status close_file(struct tune *t)
+/* Returns whether the table is whole. */
+static bool end_table(struct tune *t)
 {
-    if (!t->file)
-        return SYMM_OK;
-    errno = EIO; /* for an earlier write that has failed */
-    bool failed = ferror(t->file) || fflush(t->file) != 0 || fsync(fileno(t->file)) != 0;
-    int err = errno;
+    bool whole = t->table && !ferror(t->table);
 
-    if (fclose(t->file) != 0 && !failed) {
-        failed = true;
-        err = errno;
-    }
-    t->file = NULL;
-    return failed ? fail_at_file(t, t->path, err) : SYMM_OK;
+    if (t->table && fclose(t->table) != 0)
+        whole = false;
+    t->table = NULL;
+    return whole;
+}
+
+static symm_status write_file(struct tune *t)
+{
+    if (t->s.rank != 0)
+        return SYMM_OK;
+    if (!end_table(t))
+        return SYMM_ERROR_MEMORY;
+    FILE *file = create_file(t);
+    if (!file)
+        return fail_at_file(t, t->path, errno);
+    const bool written = fwrite(t->text, 1, t->length, file) == t->length && fflush(file) == 0 &&
+                         fsync(fileno(file)) == 0;
+    const int err = errno;
+    fclose(file);
+    return written ? SYMM_OK : fail_at_file(t, t->path, err);
 }
 
 /*
@@ -156,12 +192,11 @@ static symm_status publish_file(struct tune *t)
     return SYMM_OK;
 }
 
-static void abandon_file(struct tune *t)
+static void clean_up(struct tune *t)
 {
-    if (t->file)
-        fclose(t->file);
-    if (t->pending)
-        unlink(t->path);
+    end_table(t);
+    free(t->text);
+    remove_file(t);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */
@@ -222,8 +257,8 @@ static void forward_the_rest(struct tune *t, const struct crossover *w)
 {
     const struct bench_options *o = t->s.options;
 
-    if (t->measure.nccl && t->file && t->measure.variants[w->variant] != &nccl)
-        fprintf(t->file, "%s %s %s %s %" PRIu64 " forward\n", o->operation->name, t->ranks,
+    if (t->measure.nccl && t->table && t->measure.variants[w->variant] != &nccl)
+        fprintf(t->table, "%s %s %s %s %" PRIu64 " forward\n", o->operation->name, t->ranks,
                 dtype_of(o), memory_of(o), 2 * w->nbytes);
 }
 
@@ -236,8 +271,8 @@ static void take_size(struct tune *t, const struct collective_row *rows, struct 
 
     for (int v = 0; v < t->measure.nvariants; v++)
         times[v] = rows[v].time_us;
-    if (crossover_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->file)
-        fprintf(t->file, "%s %s %s %s %" PRIu64 " %s\n", o->operation->name, t->ranks, dtype_of(o),
+    if (crossover_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->table)
+        fprintf(t->table, "%s %s %s %s %" PRIu64 " %s\n", o->operation->name, t->ranks, dtype_of(o),
                 memory_of(o), from, t->measure.variants[w->variant]->name);
     for (int v = 0; v < t->measure.nvariants; v++)
         report_row(t->s.report,
@@ -342,7 +377,7 @@ static symm_status run(struct tune *t, struct bench_options *options)
         snprintf(t->ranks, sizeof t->ranks, "%dx%d", t->s.nhosts, t->s.width);
     else
         snprintf(t->ranks, sizeof t->ranks, "%d", t->s.nranks);
-    TRY(open_file(t));
+    TRY(begin_table(t));
     session_introduce(&t->s, "tune");
     report_say(t->s.report, "# %d repetition%s of a graph of operations, after %d to warm up",
                options->iters, options->iters == 1 ? "" : "s", options->warmup);
@@ -350,7 +385,7 @@ static symm_status run(struct tune *t, struct bench_options *options)
     TRY(open_peer(t));
     TRY(tune_all(t));
     TRY(session_measured(&t->s));
-    TRY(close_file(t));
+    TRY(write_file(t));
     TRY(load_file(t));
     TRY(publish_file(t));
 out:
@@ -368,7 +403,7 @@ int tune_run(struct bench_options *options)
     bool failed = session_failed(&t.s, st, nccl_error(t.nccl), error);
 
     progress_end();
-    abandon_file(&t);
+    clean_up(&t);
     nccl_close(t.nccl, !failed);
     return !session_close(&t.s, failed ? error : NULL) || failed;
 }
