@@ -84,16 +84,16 @@ class Products(Bench):
 
     def expected(self):
         """The right output, and the largest error of each element, as symm-bench allows."""
-        a = self.a
-        if self.options.operation == "all-gather-matmul":
+        a, gathers = self.a, self.options.operation == "all-gather-matmul"
+        if gathers:
             a = torch.empty(self.m, self.k, dtype=self.dtype, device=self.device)
             dist.all_gather_into_tensor(a, self.a)
         # In single precision: a product in double precision takes too long. Its own error is within the bound.
         value = torch.mm(a.float(), self.b.float()).double()
         magnitude = torch.mm(a.float().abs(), self.b.float().abs()).double()
         rounded = value.abs() * self.rounding
-        eps = 2.0**-21 * math.sqrt(self.k * self.nranks)
-        if self.options.operation == "all-gather-matmul":
+        eps = 2.0**-21 * math.sqrt(self.k * (1 if gathers else self.nranks))
+        if gathers:
             return value, magnitude * eps + rounded
         for each in (value, magnitude, rounded):
             dist.all_reduce(each)

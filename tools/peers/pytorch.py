@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import sys
+import zlib
 
 os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
 os.environ["NCCL_NVLS_ENABLE"] = "0"
@@ -31,9 +32,21 @@ OPERATIONS = {"all-reduce": Collectives, "all-gather": Collectives, "reduce-scat
               "all-gather-matmul": Products, "matmul-reduce-scatter": Products, "matmul-all-reduce": Products}
 
 
+def number(least):
+    """The type of an option: a whole number from `least` on."""
+    def parse(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text}: not a number from {least} on")
+        return int(text)
+    return parse
+
+
 def number_of_bytes(text):
     unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper())
-    return int(text[:-1]) << unit if unit else int(text)
+    digits = text[:-1] if unit else text
+    if not digits.isdecimal() or int(digits) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: not a number of bytes like 4096, 64K or 1M")
+    return int(digits) << (unit or 0)
 
 
 def arguments():
@@ -44,21 +57,44 @@ def arguments():
                         help="bytes of a rank's larger buffer: 1K,96K,4M")
     parser.add_argument("--min-bytes", type=number_of_bytes, default=1 << 10)
     parser.add_argument("--max-bytes", type=number_of_bytes, default=64 << 20)
-    parser.add_argument("--factor", type=int, default=4)
-    parser.add_argument("-m", type=int, help="rows of all ranks; with -n and -k")
-    parser.add_argument("-n", type=int, help="columns of a rank")
-    parser.add_argument("-k", type=int, help="of a rank")
-    parser.add_argument("--iters", type=int, default=50)
-    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--factor", type=number(2), default=4)
+    parser.add_argument("-m", type=number(1), help="rows of all ranks; with -n and -k")
+    parser.add_argument("-n", type=number(1), help="columns of a rank")
+    parser.add_argument("-k", type=number(1), help="of a rank")
+    parser.add_argument("--iters", type=number(1), default=50)
+    parser.add_argument("--warmup", type=number(0), default=5)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     if (options.m is None) != (options.n is None) or (options.m is None) != (options.k is None):
         parser.error("-m, -n and -k go together")
+    if options.max_bytes < options.min_bytes:
+        parser.error(f"--max-bytes {options.max_bytes} is less than --min-bytes {options.min_bytes}")
     if not options.sizes:
         options.sizes = [options.min_bytes]
         while options.sizes[-1] * options.factor <= options.max_bytes:
             options.sizes.append(options.sizes[-1] * options.factor)
     return options
+
+
+def meet():
+    """Sets what PyTorch reads in the environment from what symm-run has set, unless torchrun has set it."""
+    for theirs, ours in (("RANK", "SYMM_RANK"), ("WORLD_SIZE", "SYMM_NRANKS"), ("LOCAL_RANK", "SYMM_RANK")):
+        if theirs not in os.environ and ours not in os.environ:
+            sys.exit(f"# pytorch.py: {theirs} is not set: start it by symm-run -n RANKS or torchrun")
+        os.environ.setdefault(theirs, os.environ.get(ours, ""))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    # Each job has a port of its own, below those that the system gives to programs.
+    os.environ.setdefault("MASTER_PORT", str((1 << 14) + zlib.crc32(os.environ.get("SYMM_SESSION", "").encode()) % (1 << 14)))
+
+
+def open_json(options):
+    """The file, on rank 0; it is opened before anything is measured."""
+    if not options.json or os.environ["RANK"] != "0":
+        return None
+    try:
+        return open(options.json, "w", encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"# pytorch.py: --json {options.json}: {error.strerror}")
 
 
 def as_text(row, columns):
@@ -68,7 +104,7 @@ def as_text(row, columns):
     return " ".join(f"{one(row[name]):>{width}}" for name, width in columns)
 
 
-def run(options):
+def run(options, file):
     bench = OPERATIONS[options.operation](options)
     say = print if bench.rank == 0 else lambda *words, **options: None
     head = {"version": torch.__version__, "command": sys.argv, "operation": options.operation, "driver": "cuda",
@@ -85,9 +121,9 @@ def run(options):
             rows.append(row)
     for name, reason in unavailable.items():
         say(f"# {name}: not available: {reason}")
-    if options.json and bench.rank == 0:
+    if file:
         head["unavailable"] = [{"algo": name, "reason": reason} for name, reason in unavailable.items()]
-        with open(options.json, "w", encoding="utf-8") as file:
+        with file:
             json.dump(head | {"rows": rows}, file, indent=1)
             file.write("\n")
     return any(row["wrong"] for row in rows)
@@ -95,16 +131,14 @@ def run(options):
 
 def main():
     options = arguments()
-    for theirs, ours in (("RANK", "SYMM_RANK"), ("WORLD_SIZE", "SYMM_NRANKS"), ("LOCAL_RANK", "SYMM_RANK")):
-        os.environ.setdefault(theirs, os.environ.get(ours, ""))
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29534")
+    meet()
+    file = open_json(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     # Graphs are captured on a separate stream, and a group may use only one stream.
     with torch.cuda.stream(torch.cuda.Stream()):
-        wrong = run(options)
+        wrong = run(options, file)
     torch.cuda.synchronize()
     dist.destroy_process_group()
     return 1 if wrong else 0

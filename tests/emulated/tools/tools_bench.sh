@@ -547,7 +547,7 @@ case_tune_leaves_nothing_behind() {
 }
 
 case_pytorch_peer() {
-    # pytorch.py needs GPUs. Checked here: the syntax of its files, and its message without PyTorch.
+    # pytorch.py needs GPUs. Checked here: the syntax of its files, and its message without PyTorch. Below: its options.
     command -v python3 >/dev/null || skip "no Python"
     local peer file
     peer=$(dirname "$0")/../../../tools/peers/pytorch.py
@@ -557,6 +557,70 @@ case_pytorch_peer() {
     ! python3 -c 'import torch' 2>/dev/null || return 0
     run 1 python3 -B "$peer" all-reduce
     errors '^# pytorch.py: no PyTorch with symmetric memory: '
+}
+
+# stub_pytorch: makes modules of PyTorch's names. They say where the ranks meet, and have tensors of one number.
+stub_pytorch() {
+    mkdir -p stub/torch/distributed
+    : >stub/torch/distributed/_symmetric_memory.py
+    cat >stub/torch/__init__.py <<'END'
+import types
+class Number(float):
+    def float(self): return self
+    double = float
+    def abs(self): return Number(abs(float.__float__(self)))
+def mm(a, b): return Number(a * b)
+def empty(*_, **__): return Number(1)
+def device(*_): pass
+bfloat16 = float16 = float32 = None
+cuda = types.SimpleNamespace(set_device=lambda _: None)
+END
+    cat >stub/torch/distributed/__init__.py <<'END'
+import os, sys
+def all_gather_into_tensor(*_): pass
+def init_process_group(*_, **__): sys.exit(" ".join(os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")))
+END
+    export PYTHONPATH="$work/stub"
+}
+
+case_pytorch_usage() {
+    command -v python3 >/dev/null || skip "no Python"
+    local peer arguments text port
+    peer=$(dirname "$0")/../../../tools/peers
+    stub_pytorch
+    while IFS='|' read -r arguments text; do
+        run 2 timeout 20 python3 -B "$peer/pytorch.py" $arguments
+        errors ": error: .*$text\$"
+    done <<'END'
+all-reduce --factor 1|1: not a number from 2 on
+all-reduce --min-bytes 0|0: not a number of bytes like 4096, 64K or 1M
+all-reduce --sizes 1K,x|x: not a number of bytes like 4096, 64K or 1M
+all-reduce --min-bytes 4K --max-bytes 1K|--max-bytes 1024 is less than --min-bytes 4096
+all-reduce --iters 0|0: not a number from 1 on
+all-reduce --warmup x|x: not a number from 0 on
+matmul-all-reduce -m 0 -n 1 -k 1|0: not a number from 1 on
+END
+    run 1 python3 -B "$peer/pytorch.py" all-reduce
+    errors '^# pytorch.py: RANK is not set: start it by symm-run -n RANKS or torchrun$'
+    # Each job meets at a port of its own.
+    for _ in 1 2; do
+        run 1 "$bin/symm-run" -n 1 python3 -B "$peer/pytorch.py" all-reduce
+        errors '^0 1 0 [0-9]+$'
+        port="${port:-} $(sed -n 's/^0 1 0 //p' "$work/err")"
+    done
+    [ "${port% *}" != " ${port##* }" ] || die "two jobs at one port: $port"
+    # A file that cannot be written is known before the ranks meet.
+    run 1 "$bin/symm-run" -n 1 python3 -B "$peer/pytorch.py" all-reduce --json no/such/folder
+    errors '^# pytorch.py: --json no/such/folder: No such file or directory$'
+    # The bound of a product of gathered rows has the k of one rank.
+    run 0 env PYTHONPATH="$PYTHONPATH:$peer" python3 -B - <<'END'
+import types, torch
+from products import Products
+product = Products.__new__(Products)
+vars(product).update(options=types.SimpleNamespace(operation="all-gather-matmul"), m=1, k=64, nranks=4, rounding=0,
+                     a=torch.Number(1), b=torch.Number(1), dtype=None, device=None)
+assert product.expected() == (1, 2.0**-18), product.expected()
+END
 }
 
 case_stress() {
