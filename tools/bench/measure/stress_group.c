@@ -153,7 +153,6 @@ symm_status stress_group_start(struct stress *x, struct stress_group *g)
     TRY(delay(x, g));
     TRY(g->graph ? symm_graph_launch(g->graph, g->stream) : enqueue(g));
     x->calls += (uint64_t)g->choice.repeats;
-    x->elements += g->choice.product.variant ? products_d_count(&g->data) : g->call.count;
 out:
     return st;
 }
@@ -180,6 +179,7 @@ static void check_output(struct stress *x, struct stress_group *g)
 
     operation_check(c->operation, &g->call, g->out_host + at, c->seed ^ g->salt,
                     c->in_place ? c->repeats : 1, &verdict);
+    x->elements += out_nbytes(g) / c->element->nbytes;
     if (verdict.wrong > 0) {
         snprintf(what, sizeof what,
                  "element %" PRIu64 " is %s and should be %s (%" PRIu64 " are wrong)",

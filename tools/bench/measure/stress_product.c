@@ -140,6 +140,7 @@ static void check_d(struct stress *x, const struct stress_group *g, const char *
     char what[256];
 
     products_check(&g->data, d, 1, &v);
+    x->elements += products_compared(&g->data);
     if (v.wrong == 0)
         return;
     snprintf(what, sizeof what,
