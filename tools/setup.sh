@@ -158,7 +158,7 @@ need_nvcc() {
 
 # Prints yes if this machine has a GPU.
 has_gpu() {
-    nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo yes || echo no
+    nvidia-smi -L 2>/dev/null | grep '^GPU ' >/dev/null && echo yes || echo no
 }
 
 # Configures build/. Arguments go to CMake.
