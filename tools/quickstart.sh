@@ -9,8 +9,8 @@ case ${1:-} in
 #
 # Installs missing packages (as root or with sudo; with a GPU the CUDA compiler, into .cuda of this
 # folder), builds the library and its tools into build/, and runs every variant of the all-reduce,
-# checked, from 1 KiB to 1 MiB: on all GPUs (8 at most) if there are two or more, else on 4 ranks of
-# the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF builds without multicast.
+# checked: from 1 KiB to 1 MiB on all GPUs (8 at most) if there are two or more, else to 256 KiB on 4
+# ranks of the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF builds without multicast.
 HELP
     exit 0
     ;;

@@ -94,6 +94,17 @@ const char *text_of_bytes(uint64_t nbytes, char *buffer, size_t capacity)
     return buffer;
 }
 
+const char *text_of_signal(int sig, char *buffer, size_t capacity)
+{
+    const char *name = sigabbrev_np(sig);
+
+    if (name)
+        snprintf(buffer, capacity, "SIG%s", name);
+    else
+        snprintf(buffer, capacity, "signal %d", sig);
+    return buffer;
+}
+
 int text_usage_error(const char *tool, const char *format, ...)
 {
     char what[512];

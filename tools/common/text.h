@@ -24,6 +24,9 @@ bool text_next(const char **list, char *item, size_t nbytes);
 /* "1K", "64M" if that is exact, else the plain number. */
 const char *text_of_bytes(uint64_t nbytes, char *buffer, size_t capacity);
 
+/* "SIGKILL"; of a signal without a name, as a realtime signal, "signal 35". */
+const char *text_of_signal(int sig, char *buffer, size_t capacity);
+
 /* Prints "# TOOL: what (TOOL --help shows the usage)" on stderr; returns EXIT_USAGE. */
 int text_usage_error(const char *tool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "common/text.h"
 #include "meeting.h"
 #include "orphans.h"
 #include "supervisor.h"
@@ -34,6 +35,8 @@ static void signals_to_watch(sigset_t *out)
 static int wait_for_supervisor(const struct launch *job, struct meeting *meeting, pid_t supervisor,
                                const sigset_t *blocked)
 {
+    char name[16];
+
     for (;;) {
         int status, sig = sigwaitinfo(blocked, NULL);
 
@@ -43,8 +46,8 @@ static int wait_for_supervisor(const struct launch *job, struct meeting *meeting
             continue;
         if (WIFEXITED(status))
             return WEXITSTATUS(status);
-        fprintf(stderr, "# %s: the supervisor was killed by SIG%s, and the ranks with it\n",
-                job->tool, sigabbrev_np(WTERMSIG(status)));
+        fprintf(stderr, "# %s: the supervisor was killed by %s, and the ranks with it\n", job->tool,
+                text_of_signal(WTERMSIG(status), name, sizeof name));
         orphans_end(LAUNCH_GRACE_MS);
         meeting_destroy(meeting);
         return LAUNCH_SIGNAL + WTERMSIG(status);

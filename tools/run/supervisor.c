@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <symm/types.h>
+#include "common/text.h"
 #include "meeting.h"
 #include "orphans.h"
 #include "output.h"
@@ -149,10 +150,11 @@ static int weight(const struct rank *r)
 static void tell(const struct supervisor *s, int rank)
 {
     const struct rank *r = &s->ranks[rank];
+    char name[16];
 
     if (r->sig)
-        fprintf(stderr, "# %s: rank %d was killed by SIG%s\n", s->job->tool, rank,
-                sigabbrev_np(r->sig));
+        fprintf(stderr, "# %s: rank %d was killed by %s\n", s->job->tool, rank,
+                text_of_signal(r->sig, name, sizeof name));
     else
         fprintf(stderr, "# %s: rank %d exited with %d\n", s->job->tool, rank, r->code);
 }

@@ -75,6 +75,8 @@ case_exit_code() {
 case_signal() {
     within 2 run 139 ranks 3 'test $SYMM_RANK = 1 && kill -SEGV $$; sleep 100'
     errors '^# symm-run: rank 1 was killed by SIGSEGV$'
+    within 2 run 163 ranks 1 'kill -35 $$'
+    errors '^# symm-run: rank 0 was killed by signal 35$'
 }
 
 case_stubborn() {
