@@ -2,6 +2,7 @@
 #include "describe.h"
 
 #include <string.h>
+#include "common/json_text.h"
 
 static json_t *describe_device(const struct device *d)
 {
@@ -80,7 +81,7 @@ json_t *describe_unknown_settings(void)
     const char *variable;
 
     for (int i = 0; (variable = symm_setting_unknown(i)); i++)
-        json_array_append_new(unknown, json_string(variable));
+        json_array_append_new(unknown, json_text(variable));
     return unknown;
 }
 
@@ -90,8 +91,8 @@ json_t *describe_settings(void)
     symm_setting s;
 
     for (int i = 0; symm_setting_at(i, &s); i++)
-        json_array_append_new(settings, json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", s.name,
+        json_array_append_new(settings, json_pack("{s:s, s:s, s:s, s:o, s:s}", "name", s.name,
                                                   "type", s.type, "default", s.fallback, "value",
-                                                  s.value, "help", s.help));
+                                                  json_text(s.value), "help", s.help));
     return settings;
 }

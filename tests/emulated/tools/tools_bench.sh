@@ -231,6 +231,14 @@ case_json() {
     said "^# nccl: not available: $(json out.json unavailable 3 reason)\$"
 }
 
+case_text_that_is_no_utf() {
+    # Bytes that are no UTF-8 are ? in the JSON; characters of two and more bytes stay.
+    run 0 bench 2 --sizes 1K --csv $'ü\xff€\xc3.csv' --json out.json
+    python3 -c 'import json
+command = json.load(open("out.json", encoding="utf-8"))["command"]
+assert command[command.index("--csv") + 1] == "ü?€?.csv", command' || die "another command"
+}
+
 case_csv() {
     run 0 bench 2 --algo one_shot,two_shot --sizes 1K,4K --csv out.csv
     head -n 1 out.csv | grep -qx \

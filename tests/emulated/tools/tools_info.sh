@@ -55,6 +55,8 @@ case_env() {
     said '^  SYMM_DRIVER +cuda\|emulated +cuda +- '
     run 0 env SYMM_LOG_LEVEL=3 "$bin/symm-info" --env --json
     [ "$(json "$work/out" settings 0 name)" = SYMM_RANK ]
+    run 0 env SYMM_TUNING_FILE=$'a\xff' "$bin/symm-info" --env --json
+    grep -q '"value": "a?"' "$work/out" || die "a value that is no UTF-8 is left out"
     run 0 env SYMM_TIMEOUT=5 "$bin/symm-info" --env
     said '^# no setting of symm: SYMM_TIMEOUT=5$'
 }

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "common/driver.h"
+#include "common/json_text.h"
 #include "oracle/parallel.h"
 
 static void name_device(struct session *s)
@@ -147,22 +148,6 @@ struct nccl *session_nccl(struct session *s, char why[512], symm_status *st)
     return NULL;
 }
 
-/* The words of the command line, in the order in which they were given. */
-static json_t *command_line(void)
-{
-    json_t *words = json_array();
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    char *word = NULL;
-    size_t size = 0;
-
-    while (file && getdelim(&word, &size, 0, file) > 0)
-        json_array_append_new(words, json_string(word));
-    free(word);
-    if (file)
-        fclose(file);
-    return words;
-}
-
 /* The host's system, processors and driver. */
 static json_t *host(const struct session *s)
 {
@@ -209,7 +194,7 @@ void session_introduce(struct session *s, const char *what)
     snprintf(seed, sizeof seed, "0x%" PRIx64, s->seed);
     report_head(s->report,
                 json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:i, s:s}", "version", version,
-                          "command", command_line(), "operation", what, "driver",
+                          "command", json_command_line(), "operation", what, "driver",
                           symm_context_driver(s->ctx), "device", s->device, "host", host(s),
                           "timings", s->emulated ? "emulated, no performance" : "measured", "ranks",
                           s->nranks, "seed", seed));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "common/json_text.h"
 
 struct report {
     const struct bench_options *options;
@@ -188,7 +189,7 @@ bool report_close(struct report *r, const char *error)
         return true;
     if (r->json_file) {
         if (error)
-            json_object_set_new(r->json, "error", json_string(error));
+            json_object_set_new(r->json, "error", json_text(error));
         bool dumped =
             json_dumpf(r->json, r->json_file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0 &&
             fputc('\n', r->json_file) != EOF;
