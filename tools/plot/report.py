@@ -127,6 +127,10 @@ PAGE = """<!DOCTYPE html>
 def cell(value):
     if isinstance(value, float):
         return plot.number(value)
+    if isinstance(value, list):
+        return " x ".join(map(cell, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {cell(each)}" for key, each in value.items())
     return CELLS[value] if value is None or isinstance(value, bool) else str(value)
 
 
@@ -191,8 +195,8 @@ def facts(run):
     known = isinstance(command, list) and all(isinstance(word, str) for word in command)
     pairs = [("command", shlex.join(command) if known else "not in this file"),
              *((key, cell(value)) for key, value in run.json.items()
-               if key not in ("command", "rows", "options", "unavailable", "error")),
-             ("options", ", ".join(f"{key} {cell(value)}" for key, value in run.options.items())),
+               if key not in ("command", "rows", "summary", "options", "unavailable", "error")),
+             ("options", cell(run.options)),
              *((f"{item['algo']}: not available", item["reason"]) for item in run["unavailable"] or ())]
     lines = "\n".join(f"<tr><th>{escape(name)}</th><td>{'<code>' * (name == 'command')}{escape(text)}</td></tr>"
                       for name, text in pairs)
@@ -200,11 +204,11 @@ def facts(run):
     return f'{error}<table class="facts">\n{lines}\n</table>'
 
 
-def rows_of(run):
-    columns = list(dict.fromkeys(key for row in run.rows for key in row))
-    rows = [[(cell(row.get(key)), "wrong" if key == "wrong" and row.get(key) else "") for key in columns]
-            for row in run.rows]
-    return table(f"all rows of {run.name}{plot.EMULATED * run.is_emulated}", columns, rows)
+def records(what, run, rows):
+    """A table of dictionaries."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[(cell(row.get(key)), "wrong" if key == "wrong" and row.get(key) else "") for key in columns] for row in rows]
+    return table(f"{what} of {run.name}{plot.EMULATED * run.is_emulated}", columns, cells)
 
 
 def chapter(title, runs, floor):
@@ -219,7 +223,9 @@ def chapter(title, runs, floor):
         parts += [figure(f"Latency and bus bandwidth: {title}", lambda: plot.draw_operation(runs, floor)),
                   times(title, runs, floor)]
     for run in runs:
-        parts += [f"<h3>{escape(run.name)}</h3>", facts(run), rows_of(run)]
+        parts += [f"<h3>{escape(run.name)}</h3>", facts(run), records("all rows", run, run.rows)]
+        if run["summary"]:
+            parts.append(records("ratios of times", run, run["summary"]))
     return "\n".join(parts)
 
 

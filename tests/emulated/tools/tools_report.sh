@@ -94,6 +94,15 @@ chapters() {
         die "other chapters: $(grep -oE '<h2>[^<]*' page.html)"
 }
 
+case_suite() {
+    command -v python3 >/dev/null || skip "no Python"
+    run 0 measure 2 suite.json all-gather-matmul --suite random --seed 7 --count 2 --strategy auto,unfused
+    run 0 "$bin/symm-bench" report suite.json -o page.html
+    grep -q '<caption>ratios of times of suite.json' page.html || die "no table of the ratios"
+    grep -qE '<td>[0-9]+ x [0-9]+ x [0-9]+</td>' page.html || die "no shape of the worst ratio"
+    ! grep -q "{&#x27;" page.html || die "objects of Python"
+}
+
 case_different_runs_are_apart() {
     command -v python3 >/dev/null || skip "no Python"
     run 0 measure 2 a.json all-reduce --sizes 1K --algo one_shot
