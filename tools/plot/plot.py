@@ -171,8 +171,8 @@ class Run:
                 self.json = json.load(file)
             self.rows = self.json.get("rows", [])
             self.options = self.json.get("options", {})
-            if not (timeline and self.is_timeline) and not (self["operation"] and self["ranks"] and all(isinstance(row, dict) for row in self.rows)):
-                raise ValueError("no operation, ranks and rows")
+            if not (timeline and self.is_timeline) and not (self["operation"] and all(isinstance(row, dict) for row in self.rows)):
+                raise ValueError("no operation and rows")
         except OSError as error:
             raise Refused(self.name, error.strerror) from error
         except (ValueError, AttributeError, TypeError) as error:
@@ -206,7 +206,8 @@ class Run:
         get = self.options.get
         as_if = f" as if {get('as_if')}" if get("as_if") else ""
         hosts = f" on {self['hosts']} hosts" if self["hosts"] else ""
-        words = (self["operation"], f"{self['ranks']} ranks{as_if}{hosts}", get("op"), get("dtype"),
+        ranks = self["ranks"] and f"{self['ranks']} ranks{as_if}{hosts}"  # a model has none
+        words = (self["operation"], ranks, get("op"), get("dtype"),
                  {True: "graphs", False: "eager"}.get(get("graph")), get("timing"),
                  get("memory") == "plain" and "plain memory", get("in_place") and "in place",
                  get("hidden") and f"rows of {get('hidden')}", get("root") is not None and f"from rank {get('root')}")

@@ -282,7 +282,7 @@ case_timeline() {
     run 1 "$bin/symm-bench" plot out.json out.json -o out.svg
     errors 'out.json: timelines are drawn one at a time'
     run 1 "$bin/symm-bench" report out.json -o out.html
-    errors 'out.json: no JSON of symm-bench: no operation, ranks and rows'
+    errors 'out.json: no JSON of symm-bench: no operation and rows'
     run 1 product 2 all-gather-matmul --trace "$work/none/out.json"
     errors "^# rank 0: SYMM_ERROR_SYSTEM: $work/none/out.json: No such file or directory\$"
     errors '^# rank 1: SYMM_ERROR_'

@@ -103,6 +103,18 @@ case_suite() {
     ! grep -q "{&#x27;" page.html || die "objects of Python"
 }
 
+case_model() {
+    command -v python3 >/dev/null || skip "no Python"
+    run 0 "$bin/symm-bench" model --hosts 2 --sizes 1M --json model.json
+    run 0 "$bin/symm-bench" report model.json -o page.html
+    grep -q '<h2>model</h2>' page.html || die "no chapter"
+    grep -q '<caption>all rows of model.json</caption>' page.html || die "no rows"
+    grep -qE 'symm-bench model --hosts 2 --sizes 1M --json model.json<' page.html || die "no command"
+    grep -qE '<td>channels_per_rank [0-9]+, channel_gbs ' page.html || die "no constants"
+    run 1 "$bin/symm-bench" plot model.json -o model.svg
+    errors '^# symm-bench: plot: model.json: there are no results of an operation to draw$'
+}
+
 case_different_runs_are_apart() {
     command -v python3 >/dev/null || skip "no Python"
     run 0 measure 2 a.json all-reduce --sizes 1K --algo one_shot
@@ -148,7 +160,7 @@ case_errors() {
     run 0 "$bin/symm-info" --driver emulated --json
     cp "$work/out" info.json
     run 1 "$bin/symm-bench" report out.json info.json -o page.html
-    errors '^# symm-bench: report: info.json: no JSON of symm-bench: no operation, ranks and rows$'
+    errors '^# symm-bench: report: info.json: no JSON of symm-bench: no operation and rows$'
     [ ! -e page.html ] || die "a page in spite of an error"
     run 1 "$bin/symm-bench" report out.json -o no/such/page.html
     errors '^# symm-bench: report: no/such/page.html: No such file'

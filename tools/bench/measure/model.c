@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <symm/symm.h>
 #include "bench/report/report.h"
+#include "common/json_text.h"
 #include "common/text.h"
 #include "model/span.h"
 
@@ -29,11 +30,12 @@ static void introduce(struct report *r, const struct bench_options *o)
 
     snprintf(version, sizeof version, "%d.%d.%d", SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
              SYMM_VERSION_PATCH);
-    report_head(r, json_pack("{s:s, s:s, s:s, s:i, s:{s:i, s:f, s:i, s:f}}", "version", version,
-                             "operation", "model", "timings", "calculated by a model, not measured",
-                             "ranks_per_host", o->ranks_per_host, "constants", "channels_per_rank",
-                             SYMM_MODEL_CHANNELS, "channel_gbs", channel, "blocks",
-                             SYMM_MODEL_BLOCKS, "next_us", next));
+    report_head(r,
+                json_pack("{s:s, s:o, s:s, s:s, s:i, s:{s:i, s:f, s:i, s:f}}", "version", version,
+                          "command", json_command_line(), "operation", "model", "timings",
+                          "calculated by a model, not measured", "ranks_per_host",
+                          o->ranks_per_host, "constants", "channels_per_rank", SYMM_MODEL_CHANNELS,
+                          "channel_gbs", channel, "blocks", SYMM_MODEL_BLOCKS, "next_us", next));
     report_say(r, "# symm-bench %s model: calculated, not measured", version);
     report_say(r,
                "# %d GPU%s on each host, joined by NVLink, each with a network card; Hopper GPUs, "
