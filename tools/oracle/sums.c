@@ -249,8 +249,9 @@ static struct estimate estimate_alone(const struct part *p, double sum, double m
         const double before = x.bound, most = magnitude - fabs(mine) + fabs(x.value) + before;
 
         x = estimate_call(p, sum - mine + x.value, most);
-        /* The error is inherited, and this reference rounds, too, which counts in fp64. */
-        x.bound += inherited * before + 0x1p-51 * most;
+        /* Both are inherited: the error before, and that of the others' sum, which counts in fp64:
+         * it is a difference of numbers as large as the magnitude. */
+        x.bound += inherited * (before + q->nranks * 0x1p-53 * magnitude);
     }
     return x;
 }

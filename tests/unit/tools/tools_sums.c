@@ -459,6 +459,50 @@ TEST_LOOP(sums, chains_are_as_exact_as_their_links, 2, 9)
     }
 }
 
+/* A call of a chain whose last result only rank `mine` has as input. */
+static void link_alone(const struct element *e, symm_redop o, uint64_t seed, int nranks, int mine)
+{
+    for (int r = 0; r < nranks; r++) {
+        memcpy(one, sum, count * e->nbytes);
+        if (r != mine)
+            sums_fill(e, one, count, seed, r);
+        element_widen(e, one, r == 0 ? total : x, count);
+        for (size_t k = 0; r > 0 && k < count; k++)
+            fold(e, o, &total[k], &x[k]);
+    }
+    for (size_t k = 0; o == SYMM_AVG && k < count; k++)
+        total[k].real = rounded(e, total[k].real / nranks);
+    element_narrow(e, total, sum, count);
+}
+
+static void check_alone(const struct element *e, symm_redop o, int nranks)
+{
+    struct sums_asked asked = {
+        .seed = 12, .op = o, .nranks = nranks, .alone = true, .mine = nranks - 1};
+
+    sums_fill(e, sum, count, 12, asked.mine);
+    for (asked.links = 1; asked.links <= 20; asked.links++) {
+        link_alone(e, o, 12, nranks, asked.mine);
+        for (int rule = SUMS_EXACT; rule <= SUMS_TYPE; rule++) {
+            asked.rule = (enum sums_rule)rule;
+            ck_assert_uint_eq(wrong_of(e, sum, count, &asked), 0);
+        }
+    }
+    asked.links = 20;
+    asked.rule = SUMS_EXACT;
+    asked.op = o == SYMM_SUM ? SYMM_AVG : SYMM_SUM;
+    ck_assert_uint_gt(wrong_of(e, sum, count, &asked), count / 2);
+}
+
+TEST_LOOP(sums, chains_of_one_rank_are_as_exact_as_their_links, 2, 9)
+{
+    count = FEW / 10;
+    for (size_t i = 0; i < NFLOATS; i++) {
+        check_alone(element_at(i), SYMM_SUM, _i);
+        check_alone(element_at(i), SYMM_AVG, _i);
+    }
+}
+
 /*
  * A reduce-scatter in place: only this rank has the last result as input, so that each call adds
  * the elements of the others once more.
@@ -478,19 +522,8 @@ TEST_LOOP(sums, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES)
     if (!exists(_i))
         return;
     sums_fill(e, sum, count, 8, MINE);
-    for (int link = 0; link < LINKS; link++) {
-        for (int r = 0; r < RANKS; r++) {
-            memcpy(one, sum, count * e->nbytes);
-            if (r != MINE)
-                sums_fill(e, one, count, 8, r);
-            element_widen(e, one, r == 0 ? total : x, count);
-            for (size_t k = 0; r > 0 && k < count; k++)
-                fold(e, op(_i), &total[k], &x[k]);
-        }
-        for (size_t k = 0; op(_i) == SYMM_AVG && k < count; k++)
-            total[k].real /= RANKS; /* exactly */
-        element_narrow(e, total, sum, count);
-    }
+    for (int link = 0; link < LINKS; link++)
+        link_alone(e, op(_i), 8, RANKS, MINE);
     ck_assert_uint_eq(wrong_of(e, sum, count, &asked), 0);
     asked.mine = MINE - 1;
     ck_assert_uint_ge(wrong_of(e, sum, count, &asked), op(_i) <= SYMM_AVG ? count / 2 : 0);
