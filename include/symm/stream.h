@@ -95,7 +95,8 @@ SYMM_API void symm_host_free(symm_context *ctx, void *ptr);
 
 /*
  * Copies nbytes between host and device memory, in any direction. Stream-ordered; with pageable
- * host memory it may block. dst and src must stay valid until the copy is done on the stream.
+ * host memory it may block. dst and src must stay valid until the copy is done on the stream, and
+ * must not overlap.
  */
 SYMM_API symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream);
 /* Sets nbytes bytes of device memory to `byte`. Stream-ordered. */

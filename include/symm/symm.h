@@ -533,7 +533,8 @@ SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, sym
  * and dst is checked all the same.
  *
  * Scope:  Stream-ordered; only this rank calls it.
- * Memory: src and dst must stay valid until the copy is done on the stream.
+ * Memory: src and dst must stay valid until the copy is done on the stream. They must not overlap,
+ *         unless they are equal.
  * Errors: ERROR_ARGUMENT  dst or its end is not symmetric memory, a NULL, a wrong rank
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */

@@ -73,7 +73,7 @@ static symm_status enqueue_copy(symm_group *group, const struct copy *c, bool pu
     const CUdeviceptr local = (CUdeviceptr)(uintptr_t)c->local,
                       remote = (CUdeviceptr)(uintptr_t)c->remote +
                                (CUdeviceptr)group->view.peer[c->rank];
-    if (c->nbytes > 0)
+    if (c->nbytes > 0 && local != remote)
         TRY_CU(group->ctx->drv, cuMemcpyAsync, put ? remote : local, put ? local : remote,
                c->nbytes, stream);
 out:

@@ -131,6 +131,7 @@ WORLD_TEST(ordering, a_signal_comes_after_the_data_put_before_it, 3)
         RANK_TRY(self, symm_put(world, inbox, mine, COUNT * sizeof *mine, after, s));
         RANK_TRY(self, symm_signal(world, pad, FULL, after, 1, s));
         RANK_TRY(self, symm_wait(world, pad, FULL, before, 1, s));
+        RANK_TRY(self, symm_put(world, inbox, inbox, COUNT * sizeof *inbox, self->rank, s));
         RANK_TRY(self, symm_copy(host, inbox, COUNT * sizeof *host, s));
         RANK_TRY(self, symm_signal(world, pad, FREE, before, 1, s));
         RANK_TRY(self, symm_synchronize(world, s));
