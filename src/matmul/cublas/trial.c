@@ -92,12 +92,14 @@ static struct cublaslt_operands operands(const struct symm_cublas_trial *t,
 
 static symm_status await_end(struct symm_cublas_trial *t)
 {
+    const symm_deadline deadline = symm__deadline_in(LIMIT_MS);
     CUresult cu;
 
     while ((cu = t->drv->cuEventQuery(t->end)) == CUDA_ERROR_NOT_READY) {
-        if (symm__deadline_over(t->deadline)) {
+        if (symm__deadline_over(deadline)) {
             t->busy = true;
-            return symm__fail(SYMM_ERROR_TIMEOUT, "trials of cuBLASLt have not ended within %d ms",
+            return symm__fail(SYMM_ERROR_TIMEOUT,
+                              "the device has not run a product by cuBLASLt within %d ms",
                               (int)LIMIT_MS);
         }
         symm__sleep_us(20);
@@ -306,7 +308,6 @@ symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
     int best = 0;
     symm_status st;
 
-    t->deadline = symm__deadline_in(LIMIT_MS);
     memcpy(c.algorithms, tried->candidates->algorithms, sizeof c.algorithms);
     TRY(symm__cublas_fill(t, shape, &on));
     if (!pick->any_order)

@@ -10,9 +10,8 @@ struct symm_cublas_trial {
     const struct cublaslt *lt;
     CUstream stream;
     CUevent begin, end;
-    symm_deadline deadline; /* of a product's trials */
-    CUdeviceptr memory;     /* operands, and a workspace */
-    bool busy;              /* a run has not ended in time: the device still uses the memory */
+    CUdeviceptr memory; /* operands, and a workspace */
+    bool busy;          /* a run has not ended in time: the device still uses the memory */
 };
 
 /* A product whose algorithms a trial times. */
@@ -36,8 +35,8 @@ symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct 
 /*
  * Times the candidates of a product, and picks the fastest one: in any order of all, else of the
  * first one and those with its bits. Times the rival, too, if it has these bits.
- * Waits for the device. Errors, and nothing is picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT:
- * the trials have not ended within 5 s.
+ * Waits for the device. Errors, and nothing is picked: ERROR_DRIVER; ERROR_MEMORY; ERROR_TIMEOUT: a
+ * run has not ended within some seconds.
  */
 symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t,
                                     const struct symm_cublas_tried *tried,
