@@ -219,9 +219,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * that it computes. As in BLAS, a factor of 0 drops its term, including NaNs and infinities:
  *
  *     beta 0   c is not read.
- *     alpha 0  a b[i] does not count, whatever the strategy, with and without cuBLASLt: d[i] =
- *              activation(beta c[i] + bias[i]). a and b must be valid; rows of A are gathered, and
- *              gathered_a is written, as always.
+ *     alpha 0  d[i] = activation(beta c[i] + bias[i]), for every strategy, with and without
+ *              cuBLASLt. a and b must be valid; rows of A are gathered, and gathered_a is written,
+ *              as always.
  *
  * Scope:  Stream-ordered; all kinds but MATMUL by all ranks of the group, with products that were
  *         created together. Runs of one product are ordered, also on different streams.

@@ -117,8 +117,8 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
  *
  * Errors: ERROR_STATE  begin: the stream is already being captured, by symm or by other code; that
  *                      capture continues. end: it is not being captured, or the capture is invalid;
- *                      then there is no graph, and the stream can be used again. end, in another
- *                      thread than begin: that capture continues
+ *                      then there is no graph, and the stream can be used again. end: another
+ *                      thread has begun the capture, which continues
  */
 SYMM_API symm_status symm_graph_begin(symm_stream stream);
 SYMM_API symm_status symm_graph_end(symm_stream stream, symm_graph *out);
