@@ -31,7 +31,7 @@ enum { OF_ALL, OF_SHARE, BY_SYMM, NTIMES };
 
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
-    int64_t columns, k, cublas, wgmma, split, shape, only_sums;
+    int64_t columns, k, cublas, wgmma, split, shape, plain, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
     int64_t ns[NTIMES]; /* 0: not measured */
 };
@@ -94,6 +94,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
                                         .cublas = true,
                                         .split = !(flags & SYMM_VIEW_PLAYED),
                                         .shape = (int)parts[0].shape,
+                                        .plain = (int)parts[0].plain,
                                         .cublas_us = slowest_us(parts, nparts, OF_ALL),
                                         .share_us = slowest_us(parts, nparts, OF_SHARE),
                                         .own_us = slowest_us(parts, nparts, BY_SYMM),
@@ -111,6 +112,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
         limits.wgmma = limits.wgmma || parts[i].wgmma;
         limits.split = limits.split && parts[i].split;
         limits.shape = limits.shape == parts[i].shape ? limits.shape : 0;
+        limits.plain = limits.plain == parts[i].plain ? limits.plain : 0;
         limits.only_sums = limits.only_sums && parts[i].only_sums;
     }
     m->plan = m->operation->plan(&limits, &most_k, most);
@@ -210,8 +212,10 @@ static void settle(struct symm_matmul *m, const struct symm_cublas_rival *rival,
     if (m->cublas) {
         symm__cublas_settle(&m->cublas, packs ? NULL : rival);
         in_order = !m->cublas && !packs;
-        if (in_order && rival && strategy != SYMM_STRATEGY_PIPELINED)
+        if (in_order && rival && strategy != SYMM_STRATEGY_PIPELINED) {
             m->plan.split = rival_plan(m).split;
+            m->plan.plain = rival_plan(m).plain;
+        }
     }
     if (in_order && !m->problem.any_order)
         m->problem.schedule = SYMM_SCHEDULE_DATA_PARALLEL;
@@ -234,6 +238,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
                                 .wgmma = m->wgmma.usable,
                                 .split = m->wgmma.splits,
                                 .shape = m->wgmma.shape,
+                                .plain = m->wgmma.plain,
                                 .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};
     if (mine == SYMM_OK)

@@ -127,15 +127,41 @@ static bool suits_split(const struct symm_matmul_run *run)
     return run->m->wgmma.splits && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
 }
 
+/* The product of all rows as one matrix: *p and *all. */
+static void as_one(const struct symm_matmul_run *run, const symm_product_args *args,
+                   struct symm_problem *p, symm_product_args *all)
+{
+    *all = *args;
+    gather(run, p, &all->a);
+    all->first_step = 0;
+    all->last_step = 1;
+}
+
 static symm_status enqueue_split(const struct symm_matmul_run *run, const symm_product_args *args)
 {
-    symm_product_args all = *args;
+    symm_product_args all;
     struct symm_problem p;
 
-    gather(run, &p, &all.a);
-    all.first_step = 0;
-    all.last_step = 1;
+    as_one(run, args, &p, &all);
     return symm__split_enqueue(run->call, &p, &run->problem, &run->m->plan, &all);
+}
+
+static bool suits_plain(const struct symm_matmul_run *run)
+{
+    struct symm_problem p;
+    symm_shards a;
+
+    gather(run, &p, &a);
+    return run->m->wgmma.usable && run->m->plan.plain > 0 && symm__plain_suits(&p, &a);
+}
+
+static symm_status enqueue_plain(const struct symm_matmul_run *run, const symm_product_args *args)
+{
+    symm_product_args all;
+    struct symm_problem p;
+
+    as_one(run, args, &p, &all);
+    return symm__plain_enqueue(run->call, &p, &run->m->plan, &all);
 }
 
 static bool suits_portable(const struct symm_matmul_run *run)
@@ -157,6 +183,7 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
 static const struct symm_multiplier multipliers[] = {
     {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, 1 << SYMM_SUMS_PACKS},
     {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, 0},
+    {suits_plain, enqueue_plain, SYMM_WGMMA_SENDER_NBYTES, 0},
     {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES,
      1 << SYMM_SUMS_PARTS | 1 << SYMM_SUMS_BANDS},
     {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, 0},

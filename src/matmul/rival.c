@@ -13,7 +13,8 @@ struct symm_matmul_plan symm__rival_plan(const struct symm_matmul *m, const stru
                                               .max_threads = agreed->max_threads,
                                               .wgmma = m->wgmma.usable,
                                               .split = may_split(m),
-                                              .shape = m->wgmma.shape};
+                                              .shape = m->wgmma.shape,
+                                              .plain = m->wgmma.plain};
 
     return symm__matmul_plan(&limits, p, symm__problem_columns(p));
 }

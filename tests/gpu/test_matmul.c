@@ -125,6 +125,29 @@ TEST_LOOP(right, short_tiles_of_every_shape_are_right, 0, MATMUL_SHAPES)
     run(2, (struct matmul_plan){.ncases = 2, .cases = cases});
 }
 
+/* Plain products: several tiles in a block, one tile in each of some, and tiles of one step. */
+TEST_LOOP(right, plain_tiles_of_every_shape_are_right, 0, MATMUL_PLAIN_SHAPES)
+{
+    static const int32_t extents[][3] = {{7000, 1512, 264}, {777, 1112, 2000}, {131072, 8, 64}};
+    struct matmul_case cases[3];
+
+    for (int i = 0; i < 3; i++) {
+        cases[i] = (struct matmul_case){.kind = SYMM_MATMUL,
+                                        .in = _i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                                        .out = _i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                                        .m = extents[i][0],
+                                        .n = {extents[i][1]},
+                                        .k = extents[i][2],
+                                        .l = 1,
+                                        .nb = 1,
+                                        .contiguous = true,
+                                        .layout = (unsigned)(_i + i)};
+    }
+    setenv("SYMM_MATMUL_CUBLAS", "0", 1);
+    matmul_force_plain(_i);
+    run(1, (struct matmul_plan){.ncases = 3, .cases = cases});
+}
+
 TEST_LOOP(right, drawn_products_are_right_with_cublas, 1, MOST + 1)
 {
     setenv("SYMM_MATMUL_CUBLAS", "1", 1);

@@ -81,7 +81,7 @@ PIPELINE_OPERATORS = {
     "wgmma_wait_but_one": ["(void)0"],
 }
 OPERATORS.update(PIPELINE_OPERATORS)
-PIPELINE = ["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh", "box_store.cuh",
+PIPELINE = ["mainloop.cuh", "persistent.cuh", "plain.cuh", "split.cuh", "store.cuh", "box_store.cuh",
             "followers.cuh", "shared_k.cuh", "all_reduce_rms_norm.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
@@ -232,6 +232,7 @@ WIDE = [
     # Only fused all-reduces of few rows have packs.
     (["sum_packs.cuh", "collect_packs", "put_sums"], WIDE_WORLDS, ["hopper_packs"]),
     (["shared_k.cuh", "matmul_wgmma"], WIDE_WORLDS, ["hopper_stream_k", "hopper_fused"]),
+    (["plain.cuh"], WIDE_WORLDS, ["hopper_plain"]),
     (["sum_bands.cuh"], BANDS_WORLDS, ["hopper_bands"]),
     (["expect_sums", "cluster_sum", "norm_part"], WIDE_WORLDS, ["rms_norm_clusters"]),
     (["put_to_receiver"], WIDE_WORLDS, ["hopper_all_scatter", "hopper_reduce_scatter"]),

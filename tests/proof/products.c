@@ -331,6 +331,12 @@ void products_environment(const struct protocol *p, uint64_t seed)
         unsetenv("SYMM_MATMUL_SHAPE");
     else
         matmul_force_shape((int)(seed / 2 % MATMUL_SHAPES));
+    if (p->run == products_plain) {
+        unsetenv("SYMM_MATMUL_SHAPE");
+        matmul_force_plain((int)(seed % MATMUL_PLAIN_SHAPES));
+    } else {
+        unsetenv("SYMM_MATMUL_PLAIN");
+    }
     setenv("SYMM_MATMUL_SPLIT", p->whole_k ? "0" : "1", 1);
 }
 
@@ -344,16 +350,18 @@ static bool create_hopper(struct stage *st, const struct protocol *protocol, str
     return true;
 }
 
-/* Aligned rows of several stages, and columns of each kernel's tiles. */
-static struct product draw_hopper(struct stage *st, struct draw *draw)
+/* Aligned rows of several stages, and columns of each kernel's tiles. plain: a plain product. */
+static struct product draw_hopper(struct stage *st, struct draw *draw, bool plain)
 {
     static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
     static const int64_t widths[] = {8, 64, 72, 136, 208};
-    struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 2)};
-    const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
-                     sum = sums[draw_below(draw, 2)];
-    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks,
-                  m = n + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / l)), rank = st->self->rank,
+    struct product p = {.nb = 1 + (int)draw_below(draw, plain ? 1 : NB_MAX),
+                        .rounds = 1 + draw_below(draw, 2)};
+    const symm_dtype dtype = plain || draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                     sum = plain ? SYMM_FLOAT16 : sums[draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, plain ? 1 : 2), n = st->self->nranks,
+                  drawn = n + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / l)),
+                  m = plain ? drawn / n * n : drawn, rank = st->self->rank,
                   rows = m / n + (rank < m % n);
     char *room = st->room;
     p.k = 8 * (1 + (int)draw_below(draw, HOPPER_K_MAX / 8));
@@ -374,7 +382,7 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
     struct product p;
 
     if (protocol->product == SYMM_ALL_GATHER_MATMUL) {
-        p = draw_hopper(st, draw);
+        p = draw_hopper(st, draw, false);
     } else {
         e = draw_aligned(st, draw);
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
@@ -382,6 +390,17 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
             p.rounds += 3; /* slots are used again */
     }
     return create_hopper(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+bool products_plain(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct product p = draw_hopper(st, draw, true);
+
+    if (!create_hopper(st, protocol, &p))
+        return false;
+    if (p.m->plan.plain == 0)
+        stage_fail(st, "the kernel for plain products is not used");
+    return run_and_destroy(st, draw, &p);
 }
 
 /* Tiles that are fewer than the clusters' last wave has places for. */

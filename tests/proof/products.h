@@ -15,6 +15,8 @@ void products_environment(const struct protocol *p, uint64_t seed);
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
 /* The same of data that suit the Hopper kernel. */
 bool products_hopper(struct stage *st, const struct protocol *p, struct draw *draw);
+/* The same of plain products, with tiles of each shape. */
+bool products_plain(struct stage *st, const struct protocol *p, struct draw *draw);
 /* All-reduces whose sums the switch makes beside the product, or of some ranks behind it. */
 bool products_bands(struct stage *st, const struct protocol *p, struct draw *draw);
 /* All-reduces of a tile or a few, of which two blocks have parts of k. */

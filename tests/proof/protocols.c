@@ -126,6 +126,8 @@ const struct protocol protocols[] = {
     {.name = "rms_norm_clusters", .run = norms_run, .algo = SYMM_ALGO_LOW_LATENCY, .wide = true},
     {.name = "hopper_bands", .run = products_bands, .algo = SYMM_STRATEGY_FUSED, .wide = true,
      .multicast = true, .any_order = true, .whole_k = true, .product = SYMM_MATMUL_ALL_REDUCE},
+    {.name = "hopper_plain", .run = products_plain, .algo = SYMM_STRATEGY_UNFUSED, .wide = true,
+     .product = SYMM_ALL_GATHER_MATMUL},
     {.name = "hopper_packs", .run = products_packs, .algo = SYMM_STRATEGY_FUSED, .wide = true,
      .product = SYMM_MATMUL_ALL_REDUCE},
     PRODUCT(matmul_fused, FUSED),

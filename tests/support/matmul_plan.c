@@ -145,12 +145,22 @@ out:
     symm_context_destroy(ctx);
 }
 
+static void force(const char *setting, int number)
+{
+    char text[12];
+
+    snprintf(text, sizeof text, "%d", number);
+    setenv(setting, text, 1);
+}
+
 void matmul_force_shape(int index)
 {
-    char number[12];
+    force("SYMM_MATMUL_SHAPE", 1 + index % MATMUL_SHAPES);
+}
 
-    snprintf(number, sizeof number, "%d", 1 + index % MATMUL_SHAPES);
-    setenv("SYMM_MATMUL_SHAPE", number, 1);
+void matmul_force_plain(int index)
+{
+    force("SYMM_MATMUL_PLAIN", 1 + index % MATMUL_PLAIN_SHAPES);
 }
 
 int matmul_hopper_launches(int rank)

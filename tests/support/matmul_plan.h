@@ -7,7 +7,10 @@
 
 /* The shapes of tiles of the Hopper kernel. */
 #define MATMUL_SHAPE_(unused, rows, columns, blocks) +1
-enum { MATMUL_SHAPES = 0 SYMM_WGMMA_SHAPES(MATMUL_SHAPE_, ) };
+enum {
+    MATMUL_SHAPES = 0 SYMM_WGMMA_SHAPES(MATMUL_SHAPE_, ),
+    MATMUL_PLAIN_SHAPES = 0 SYMM_PLAIN_SHAPES(MATMUL_SHAPE_, ) /* of plain products */
+};
 
 struct matmul_plan {
     int first, ncases;
@@ -26,6 +29,8 @@ void matmul_run_plan(struct rank *self, void *plan);
 void matmul_weaken_memory(int seed_offset);
 /* From now on the Hopper kernel has tiles of this shape: index % MATMUL_SHAPES. */
 void matmul_force_shape(int index);
+/* The same of plain products: index % MATMUL_PLAIN_SHAPES. */
+void matmul_force_plain(int index);
 /* Launches of the Hopper kernel on this rank, of any shape. */
 int matmul_hopper_launches(int rank);
 

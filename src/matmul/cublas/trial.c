@@ -17,6 +17,8 @@ enum {
     ATTEMPTS = 3, /* at runs that the device may have waited for */
     LINE_UP = 12, /* fills before them: a slow processor enqueues five runs meanwhile */
     LINE_UP_US = 180,
+    LOADED_US = 100, /* a product of so long is timed under load */
+    LOAD_US = 2000,  /* at work on it before the time counts, and while it does */
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
@@ -28,7 +30,7 @@ static const double GAIN = 0.97;
 static const double LONG_US = 50;
 
 /* A long algorithm has no more rounds if it takes more than this multiple of the least time. */
-static const double HOPELESS = 1.25;
+static const double HOPELESS = 1.25, HOPELESS_LOADED = 1.08;
 
 static const double PRODUCTS_PER_US = 3.5e8; /* multiply-adds */
 
@@ -183,25 +185,31 @@ static bool enqueue(const struct symm_cublas_trial *t, const struct candidates *
     return ran;
 }
 
+/* The runs of a candidate in a round: the first ones are not timed. */
+struct pace {
+    int before, timed;
+    bool loaded; /* the device is at work for so long that its power limits the clock */
+};
+
 /*
- * *us: of one of `runs`; INFINITY: the candidate does not run. *ahead: they were enqueued before
- * the first one began.
+ * *us: of one run; INFINITY: the candidate does not run. *ahead: the runs were enqueued before the
+ * first timed one began.
  */
 static symm_status time_runs(struct symm_cublas_trial *t, const struct candidates *c, int candidate,
-                             int runs, double *us, bool *ahead)
+                             const struct pace *pace, double *us, bool *ahead)
 {
     float ms;
     bool ran;
     symm_status st = SYMM_OK;
 
-    ran = enqueue(t, c, candidate, 1); /* line_up() has emptied the device's cache */
+    ran = enqueue(t, c, candidate, pace->before); /* line_up() has emptied the device's cache */
     TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
-    ran = ran && enqueue(t, c, candidate, runs);
+    ran = ran && enqueue(t, c, candidate, pace->timed);
     TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
     *ahead = t->drv->cuEventQuery(t->begin) == CUDA_ERROR_NOT_READY;
     TRY(await_end(t));
     TRY_CU(t->drv, cuEventElapsedTime, &ms, t->begin, t->end);
-    *us = ran ? (double)ms * 1e3 / runs : INFINITY;
+    *us = ran ? (double)ms * 1e3 / pace->timed : INFINITY;
 out:
     return st;
 }
@@ -213,14 +221,19 @@ static double estimate_us(const struct cublaslt_shape *s)
     return (double)s->d.rows * (double)s->d.columns * k * s->batches / PRODUCTS_PER_US;
 }
 
-static int runs_of(const struct cublaslt_shape *s)
+static struct pace pace_of(const struct cublaslt_shape *s)
 {
-    return (int)fmin(fmax(RUNS_US / estimate_us(s), RUNS_MIN), RUNS_MAX);
+    const double us = estimate_us(s);
+    const int under_load = (int)fmax(LOAD_US / us, RUNS_MIN);
+
+    if (us >= LOADED_US)
+        return (struct pace){under_load, under_load, true};
+    return (struct pace){1, (int)fmin(fmax(RUNS_US / us, RUNS_MIN), RUNS_MAX), false};
 }
 
-static int rounds_of(const struct cublaslt_shape *s, int n)
+static int rounds_of(const struct cublaslt_shape *s, const struct pace *pace, int n)
 {
-    const double us = n * (LINE_UP_US + (1 + runs_of(s)) * estimate_us(s));
+    const double us = n * (LINE_UP_US + (pace->before + pace->timed) * estimate_us(s));
 
     return (int)fmin(fmax(ROUNDS_US / us, ROUNDS_MIN), ROUNDS_MAX);
 }
@@ -241,9 +254,9 @@ static double least_of(const struct candidates *c)
 }
 
 /* Not of short ones: they take little time, and the host may have slowed them. */
-static void give_up(struct candidates *c)
+static void give_up(struct candidates *c, const struct pace *pace)
 {
-    const double limit = HOPELESS * fmax(least_of(c), LONG_US);
+    const double limit = (pace->loaded ? HOPELESS_LOADED : HOPELESS) * fmax(least_of(c), LONG_US);
 
     for (int i = 0; i < c->n; i++)
         c->hopeless[i] = c->hopeless[i] || c->least[i] > limit;
@@ -251,15 +264,16 @@ static void give_up(struct candidates *c)
 
 /* Times short runs again if the host was late: the least time counts. */
 static symm_status time_candidate(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
-                                  struct candidates *c, int candidate, int runs)
+                                  struct candidates *c, int candidate, const struct pace *pace)
 {
     double us = 0;
     bool ahead = false;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < ATTEMPTS && !ahead && us < LONG_US; i++) {
-        TRY(line_up(t, shape, c->on));
-        TRY(time_runs(t, c, candidate, runs, &us, &ahead));
+        if (!pace->loaded)
+            TRY(line_up(t, shape, c->on));
+        TRY(time_runs(t, c, candidate, pace, &us, &ahead));
         c->least[candidate] = fmin(c->least[candidate], us);
     }
 out:
@@ -267,31 +281,36 @@ out:
 }
 
 static symm_status time_round(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
-                              struct candidates *c, int runs)
+                              struct candidates *c, const struct pace *pace)
 {
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < c->n + c->rival; i++)
         if (i >= c->n || !c->hopeless[i])
-            TRY(time_candidate(t, shape, c, i, runs));
+            TRY(time_candidate(t, shape, c, i, pace));
 out:
     return st;
 }
 
-/* Times all candidates. The first round loads the kernels and does not count. */
+/*
+ * Times all candidates. The first round does not count: it loads the kernels, and under load the
+ * first candidates have more power than the last ones.
+ */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
                             struct candidates *c)
 {
-    const int runs = runs_of(shape), rounds = rounds_of(shape, c->n + c->rival);
+    const struct pace pace = pace_of(shape),
+                      first = pace.loaded ? pace : (struct pace){1, 1, false};
+    const int rounds = rounds_of(shape, &pace, c->n + c->rival);
     symm_status st;
 
     forget_times(c);
-    TRY(time_round(t, shape, c, 1));
+    TRY(time_round(t, shape, c, &first));
     forget_times(c);
     for (int round = 0; round < rounds; round++) {
-        TRY(time_round(t, shape, c, runs));
-        if (round > 0)
-            give_up(c);
+        TRY(time_round(t, shape, c, &pace));
+        if (round > 0 || pace.loaded)
+            give_up(c, &pace);
     }
 out:
     return st;

@@ -52,6 +52,24 @@ SYMM_DEV step_rows rows_of_step(const symm_product_args &a, int32_t step)
     return {shard, symm__rows_of(a.order.rows, shard)};
 }
 
+/* A tile's row and column among `down` by order.across tiles. */
+struct tile_place {
+    int32_t row, column;
+};
+
+/* The place of tile number `index`. last: the rows of the last band, if that band is not whole. */
+SYMM_DEV tile_place place_in_bands(const symm_tile_order &order, const symm_divisor &last,
+                                   int32_t down, uint32_t index)
+{
+    const uint32_t band = symm__divide(index, order.band),
+                   in_band = index - band * order.band.divisor;
+    const int32_t whole = (int32_t)order.height.divisor, top = (int32_t)band * whole,
+                  height = min(whole, down - top),
+                  column = (int32_t)symm__divide(in_band, height == whole ? order.height : last);
+
+    return {top + (int32_t)in_band - column * height, column};
+}
+
 /* One thread's way through the tiles. It is small, since the consumers have few registers left. */
 template <int ROWS, int COLUMNS> struct schedule {
     const symm_product_args &a;
@@ -85,17 +103,12 @@ template <int ROWS, int COLUMNS> struct schedule {
   private:
     SYMM_DEV_IN_CLASS tile tile_at(const step_rows &s, int32_t down, uint32_t index) const
     {
-        const symm_tile_order &order = a.order;
-        const uint32_t of_batch = (uint32_t)(down * order.across),
-                       batch = a.a.l > 1 ? index / of_batch : 0,
-                       in_batch = index - batch * of_batch,
-                       band = symm__divide(in_batch, order.band),
-                       in_band = in_batch - band * order.band.divisor;
-        const int32_t whole = (int32_t)order.height.divisor, top = (int32_t)band * whole,
-                      height = min(whole, down - top);
-        int32_t column =
-            (int32_t)symm__divide(in_band, height == whole ? order.height : last_height(s));
-        const int32_t row = (top + (int32_t)in_band - column * height) * ROWS;
+        const uint32_t of_batch = (uint32_t)(down * a.order.across),
+                       batch = a.a.l > 1 ? index / of_batch : 0;
+        const tile_place at =
+            place_in_bands(a.order, last_height(s), down, index - batch * of_batch);
+        const int32_t row = at.row * ROWS;
+        int32_t column = at.column;
         tile t = {s.shard, (int32_t)batch, row, min((int32_t)ROWS, s.rows - row), 0, 0, 0};
 
         for (int32_t wide; column >= (wide = (a.n[t.product] + COLUMNS - 1) / COLUMNS); t.product++)
@@ -105,7 +118,7 @@ template <int ROWS, int COLUMNS> struct schedule {
         return t;
     }
 
-    SYMM_DEV_IN_CLASS symm_divisor last_height(const step_rows &s) const
+    SYMM_DEV_IN_CLASS const symm_divisor &last_height(const step_rows &s) const
     {
         return a.order.last[s.rows > a.order.rows.least];
     }

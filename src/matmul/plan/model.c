@@ -317,24 +317,29 @@ double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
     return end;
 }
 
+double symm__model_own_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                          int64_t columns, const struct symm_matmul_plan *plan)
+{
+    if (plan->split.k_parts > 0)
+        return symm__model_split_us(limits, p, columns, &plan->split);
+    if (plan->plain > 0)
+        return symm__model_plain_us(limits, p, columns, plan->plain);
+    return symm__model_fused_us(limits, p, columns, plan);
+}
+
 double symm__model_product_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan)
 {
-    double us;
-
-    if (plan->split.k_parts > 0)
-        us = symm__model_split_us(limits, p, columns, &plan->split);
-    else if (limits->cublas)
-        us = symm__model_cublas_us(limits, p, columns, p->m);
-    else
-        us = symm__model_fused_us(limits, p, columns, plan);
-    return us;
+    return plan->split.k_parts == 0 && limits->cublas
+               ? symm__model_cublas_us(limits, p, columns, p->m)
+               : symm__model_own_us(limits, p, columns, plan);
 }
 
 double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan)
 {
-    const struct symm_matmul_plan gathered = {.blocks = plan->blocks, .split = plan->split};
+    const struct symm_matmul_plan gathered = {
+        .blocks = plan->blocks, .split = plan->split, .plain = plan->plain};
     const double bytes = (double)plan->slab_nbytes * (p->nranks - 1);
 
     return gather_us + bytes / link_bytes_per_us +

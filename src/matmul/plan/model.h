@@ -18,6 +18,10 @@ extern const struct symm_tile_shape symm__wgmma_shapes[];
 extern const int symm__nwgmma_shapes;
 extern const struct symm_tile_shape symm__portable_shape;
 
+/* The same of the kernel for plain products, in the order of SYMM_PLAIN_SHAPES. */
+extern const struct symm_tile_shape symm__plain_shapes[];
+extern const int symm__nplain_shapes;
+
 /* A tile of the kernel that splits k, in the order of SYMM_SPLIT_SHAPES. */
 struct symm_split_shape {
     int rows, columns, stages;
@@ -33,12 +37,29 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
                             int64_t columns, const struct symm_split *split);
 
 /*
+ * The least time of several rows of its tiles, which load both operands from L2; 0: there is one
+ * row. Products whose results go out in packs load faster.
+ */
+double symm__model_split_loads_us(const struct symm_problem *p, int64_t columns,
+                                  const struct symm_split *split);
+
+/*
  * Picks the tile shape and the parts of k with the lowest estimated time. With same bits, k has one
  * part: the number of parts depends on the shape. waits: blocks wait for other ranks, so all of
  * them, and another such grid, must run at the same time; 0 parts: none can.
  */
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns, bool waits);
+
+/*
+ * The time of a product by the kernel for plain products with tiles of shape `plain`, from 1 on.
+ * columns: the maximum over the ranks.
+ */
+double symm__model_plain_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                            int64_t columns, int plain);
+/* Picks the shape that is forced, or the one with the lowest estimated time. 0: none fits. */
+int symm__model_plain(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                      int64_t columns);
 
 /*
  * Whether the blocks of a cluster share the k of the tiles of the last wave: with AUTO if that is
@@ -66,7 +87,12 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
  */
 double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                              int64_t columns, int32_t rows);
-/* All of a product, when its rows have arrived, by the multiplier that the plan prefers. */
+/*
+ * All of a product, when its rows have arrived, by that of symm's kernels that the plan prefers, or
+ * by the multiplier that it prefers.
+ */
+double symm__model_own_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                          int64_t columns, const struct symm_matmul_plan *plan);
 double symm__model_product_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan);
 /* The products by cuBLASLt. */

@@ -21,6 +21,7 @@ static const double step_us = 0.086, column_us = 2.0e-3; /* of DEPTH elements of
 static const double b_bytes_per_us = 3.9e6;
 /* Of the tallest tiles: the first row of tiles, and the next ones, whose b is in L2. */
 static const double tall_b_bytes_per_us = 2.6e6, l2_bytes_per_us = 6.5e6;
+static const double operands_bytes_per_us = 7e6; /* of a and b, from L2 */
 
 /* Tiles of a b with this number of columns. */
 static uint64_t tiles_of(const struct symm_problem *p, uint64_t columns,
@@ -85,6 +86,17 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
 
     return launch_us + block_us * split->k_parts + turn_us * (double)(turns - 1) +
            fmax(steps_us, loads_us(p, columns, shape));
+}
+
+double symm__model_split_loads_us(const struct symm_problem *p, int64_t columns,
+                                  const struct symm_split *split)
+{
+    const struct symm_split_shape *shape = &symm__split_shapes[split->shape];
+    const uint64_t rows = symm__min((uint64_t)p->m, (uint64_t)shape->rows),
+                   lines =
+                       tiles_of(p, (uint64_t)columns, shape) * (rows + (uint64_t)shape->columns);
+
+    return p->m > shape->rows ? (double)lines * p->k * sizeof(uint16_t) / operands_bytes_per_us : 0;
 }
 
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,

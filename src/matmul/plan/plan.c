@@ -216,18 +216,43 @@ bool symm__rows_are_gathered(const struct symm_problem *p)
     return p->nranks == 1 || (p->l == 1 && symm__rows_are_packed(p->m, p->nranks));
 }
 
-/* The kernel that splits k, if it is expected to be faster than tiles of all of k. */
+/* The kernel that splits k, if it is expected to be faster than the plan's kernel. */
 static struct symm_split choose_split(const struct symm_matmul_limits *limits,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *plan)
 {
     const struct symm_split split = symm__model_split(limits, p, columns, false);
 
-    if (limits->cublas || !limits->split || !symm__rows_are_gathered(p) ||
-        symm__model_split_us(limits, p, columns, &split) >=
-            symm__model_fused_us(limits, p, columns, plan))
+    if (limits->cublas || !limits->split || limits->plain > 0 || !symm__rows_are_gathered(p) ||
+        fmax(symm__model_split_us(limits, p, columns, &split),
+             symm__model_split_loads_us(p, columns, &split)) >=
+            symm__model_own_us(limits, p, columns, plan))
         return (struct symm_split){0, 0};
     return split;
+}
+
+bool symm__is_plain(const struct symm_problem *p)
+{
+    return symm__rows_are_gathered(p) && p->nb == 1 && p->l == 1 && symm__only_sums(p) &&
+           p->d[0].matrix.dtype == p->dtype && p->schedule != SYMM_SCHEDULE_STREAM_K;
+}
+
+/* Start and end of a product by the general Hopper kernel, which its estimate leaves out. */
+static const double general_us = 5;
+
+/* The shape of a plain product, if that is expected to be faster than the general kernel. */
+static int choose_plain(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                        int64_t columns, const struct symm_matmul_plan *plan)
+{
+    const int plain = symm__model_plain(limits, p, columns);
+
+    if (!limits->wgmma || limits->shape > 0 || limits->plain < 0 || plain == 0 ||
+        !symm__is_plain(p))
+        return 0;
+    if (limits->plain == 0 && symm__model_plain_us(limits, p, columns, plain) >=
+                                  symm__model_fused_us(limits, p, columns, plan) + general_us)
+        return 0;
+    return plain;
 }
 
 /* A fused run. If symm's kernels have been measured and take longer than estimated, so does it. */
@@ -237,7 +262,7 @@ static double fused_us(const struct symm_matmul_limits *limits, const struct sym
 {
     const double us = symm__model_fused_us(limits, p, columns, fused);
 
-    return us + fmax(limits->own_us - symm__model_fused_us(limits, p, columns, unfused), 0);
+    return us + fmax(limits->own_us - symm__model_own_us(limits, p, columns, unfused), 0);
 }
 
 /* Picks the strategy with the lowest estimated time. Ties: unfused, then fused. */
@@ -291,6 +316,7 @@ static struct symm_matmul_plan choose_plan(const struct symm_matmul_limits *limi
     };
     struct symm_matmul_plan fused, pipelined;
 
+    unfused.plain = choose_plain(limits, p, columns, &unfused);
     unfused.split = choose_split(limits, p, columns, &unfused);
     if (p->nranks == 1)
         return unfused;
@@ -303,6 +329,7 @@ static struct symm_matmul_plan choose_plan(const struct symm_matmul_limits *limi
     fused = choose_sender(limits, p, columns, &unfused, rows);
     fused.strategy = SYMM_STRATEGY_FUSED;
     fused.split = (struct symm_split){0, 0};
+    fused.plain = 0;
     if (p->strategy == SYMM_STRATEGY_FUSED)
         return fused;
     pipelined = by_shards(limits, &fused, rows);

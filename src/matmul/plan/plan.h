@@ -30,6 +30,7 @@ struct symm_matmul_limits {
     bool wgmma;     /* at least one rank may use the Hopper kernel */
     bool split;     /* all ranks may use the kernel that splits k */
     int shape;      /* of its tiles, from 1 on, on all ranks; 0: by estimate */
+    int plain;      /* the same of the kernel for plain products; -1: never that kernel */
     bool only_sums; /* on all ranks: see symm__only_sums() */
     bool multicast; /* the group has it */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
@@ -56,6 +57,7 @@ struct symm_matmul_plan {
     bool collective;             /* the group's collectives make D from the partial sums */
     symm_sums sums;              /* of a product whose results are collected */
     int shape; /* of the Hopper kernel's tiles, from 1 on; 0: by estimate at each launch */
+    int plain; /* of the kernel for plain products, from 1 on; 0: not by this kernel */
     struct symm_split split;
     int64_t ld; /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
@@ -66,6 +68,12 @@ bool symm__signals_tiles(const struct symm_matmul_plan *plan);
 
 /* Whether all rows can be one matrix before the product begins. */
 bool symm__rows_are_gathered(const struct symm_problem *p);
+
+/*
+ * Whether the kernel for plain products may compute this one when all rows are one matrix: D gets
+ * alpha times the sums of one product, 16 bits wide.
+ */
+bool symm__is_plain(const struct symm_problem *p);
 
 /* Elements from one row of a workspace to the next. */
 int64_t symm__matmul_ld(int32_t k);

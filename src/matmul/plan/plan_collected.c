@@ -97,6 +97,8 @@ static struct symm_matmul_plan by_way(const struct symm_matmul_limits *limits,
         plan.split = symm__model_split(limits, p, columns, true);
     else if (way->strategy != SYMM_STRATEGY_UNFUSED)
         plan.split = (struct symm_split){0, 0};
+    if (way->strategy != SYMM_STRATEGY_UNFUSED)
+        plan.plain = 0;
     if (plan.sums == SYMM_SUMS_BANDS)
         leave_sms(limits, &plan);
     plan.collective = way->strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;

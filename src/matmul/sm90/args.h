@@ -9,7 +9,8 @@ enum {
     SYMM_WGMMA_BOX_ROWS = 16,                    /* of a box of results */
     SYMM_WGMMA_STAGES_NBYTES = 192 * 1024,       /* at most */
     SYMM_WGMMA_PLAIN_SHARED_NBYTES = 220 * 1024, /* stages, the epilogue */
-    SYMM_WGMMA_SHARED_NBYTES = 224 * 1024        /* the same with parts: more boxes */
+    SYMM_WGMMA_SHARED_NBYTES = 224 * 1024,       /* the same with parts: more boxes */
+    SYMM_PLAIN_SHARED_NBYTES = 226 * 1024        /* of the kernel for plain products */
 };
 
 #define SYMM_SPLIT_SHARED_NBYTES(rows, columns, stages)                                            \

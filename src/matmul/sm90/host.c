@@ -28,6 +28,13 @@ _Static_assert(sizeof(symm_wgmma_args) <= 4096, "older drivers launch no more");
 static const symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
 enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
 
+/* The same of the kernel for plain products. */
+#define PLAIN_KERNELS(unused, rows, columns, blocks)                                               \
+    {SYMM_KERNEL_matmul_plain_##rows##_##columns##_##blocks##_float16,                             \
+     SYMM_KERNEL_matmul_plain_##rows##_##columns##_##blocks##_bfloat16},
+static const symm_kernel_id plain_kernels[][2] = {SYMM_PLAIN_SHAPES(PLAIN_KERNELS, )};
+enum { NPLAIN_SHAPES = sizeof plain_kernels / sizeof plain_kernels[0] };
+
 /* The same of the kernel that splits k. */
 #define SPLIT_KERNELS(unused, rows, columns, stages)                                               \
     {SYMM_KERNEL_matmul_split_##rows##_##columns##_float16,                                        \
@@ -40,9 +47,10 @@ static int split_nbytes(const struct symm_split_shape *shape)
     return SYMM_SPLIT_SHARED_NBYTES(shape->rows, shape->columns, shape->stages);
 }
 
-static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
+/* A shape's kernel for this type. */
+static symm_kernel_id kernel_of(const symm_kernel_id (*of_types)[2], symm_dtype dtype)
 {
-    return kernels[shape][dtype != SYMM_FLOAT16];
+    return (*of_types)[dtype != SYMM_FLOAT16];
 }
 
 /* --------------------------------------------------------------------------- supported operands */
@@ -80,16 +88,23 @@ static bool fits(const struct symm_context *ctx, int shape)
     return shape > 0 && symm__wgmma_shapes[shape - 1].cluster < ctx->agreed.nsms;
 }
 
+/* Whether a cluster of this shape of plain products has room. */
+static bool plain_fits(const struct symm_context *ctx, int plain)
+{
+    return plain <= 0 || symm__plain_shapes[plain - 1].cluster <= ctx->agreed.nsms;
+}
+
 symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view,
                                struct symm_wgmma *out)
 {
-    int64_t enabled, splits, shape;
+    int64_t enabled, splits, shape, plain;
     symm_status st;
 
     *out = (struct symm_wgmma){.usable = false};
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_WGMMA, 0, 1, &enabled));
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_SPLIT, 0, 1, &splits));
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_SHAPE, 0, NSHAPES, &shape));
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_PLAIN, -1, NPLAIN_SHAPES, &plain));
     if (!enabled || !ctx->drv->cuTensorMapEncodeTiled ||
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS(192))
         return SYMM_OK;
@@ -97,10 +112,13 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
     TRY(look_at(ctx, symm__trace_kernel(kernels[0][0], view), &out->usable));
     for (int i = 0; i < NSHAPES && out->usable; i++)
         TRY(allow(ctx, view, &kernels[i], SYMM_WGMMA_SHARED_NBYTES));
+    for (int i = 0; i < NPLAIN_SHAPES && out->usable; i++)
+        TRY(allow(ctx, view, &plain_kernels[i], SYMM_PLAIN_SHARED_NBYTES));
     for (int i = 0; i < NSPLIT_SHAPES && out->usable; i++)
         TRY(allow(ctx, view, &split_kernels[i], split_nbytes(&symm__split_shapes[i])));
     out->splits = out->usable && splits;
     out->shape = fits(ctx, (int)shape) ? (int)shape : 0;
+    out->plain = plain_fits(ctx, (int)plain) ? (int)plain : 0;
 out:
     return st;
 }
@@ -121,6 +139,15 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
             return false;
     }
     return true;
+}
+
+bool symm__plain_suits(const struct symm_problem *p, const symm_shards *a)
+{
+    const symm_matrix *d = &p->d[0].matrix;
+
+    return symm__wgmma_suits(p, a) && d->dtype == (uint32_t)p->dtype && d->column == 1 &&
+           p->n[0] % SYMM_PACK_ELEMENTS == 0 && d->row % SYMM_PACK_ELEMENTS == 0 &&
+           (uintptr_t)d->data % (SYMM_PACK_ELEMENTS * sizeof(uint16_t)) == 0;
 }
 
 /* ----------------------------------------------------------------------------------- its launch */
@@ -299,10 +326,34 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     for (int i = 0; i < p->nb && args->parts.beside; i++)
         TRY(args->parts.sums == SYMM_SUMS_BANDS ? describe_results(drv, &p->d[i], p->m, &all.d[i])
                                                 : describe_parts(drv, sums, i, &all));
-    st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
-                                   plan->blocks / cluster * cluster,
-                                   SYMM_WGMMA_THREADS(shape->columns), cluster, shared_nbytes,
-                                   false, &all);
+    st = symm__call_launch_cluster(
+        call, symm__trace_kernel(kernel_of(&kernels[at], p->dtype), &args->view),
+        plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS(shape->columns), cluster,
+        shared_nbytes, false, &all);
+out:
+    return st;
+}
+
+/* All SMs may have a block, since none waits for another kernel. */
+symm_status symm__plain_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_matmul_plan *plan, const symm_product_args *args)
+{
+    const struct symm_driver *drv = call->group->ctx->drv;
+    const struct symm_tile_shape *shape = &symm__plain_shapes[plan->plain - 1];
+    const int rows = shape->rows * shape->cluster;
+    const uint64_t tiles = symm__tiles_of_steps(p, SYMM_TO_D, 0, 1, rows, shape->columns),
+                   most = (uint64_t)(call->group->ctx->agreed.nsms / shape->cluster);
+    const uint32_t clusters = (uint32_t)symm__max(symm__min(tiles, most), 1);
+    symm_wgmma_args all = {.product = *args};
+    symm_status st;
+
+    all.product.order = symm__tile_order(p, args, rows, shape->columns, clusters, plan->band);
+    TRY(describe_a(drv, p, (uint32_t)shape->rows, &all));
+    TRY(describe_b(drv, p, 0, shape->columns, shape->cluster, &all));
+    st = symm__call_launch_cluster(
+        call, symm__trace_kernel(kernel_of(&plain_kernels[plan->plain - 1], p->dtype), &args->view),
+        clusters * (uint32_t)shape->cluster, SYMM_WGMMA_THREADS(shape->columns),
+        (uint32_t)shape->cluster, SYMM_PLAIN_SHARED_NBYTES, false, &all);
 out:
     return st;
 }
@@ -355,8 +406,7 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, 1, &all));
     TRY(symm__call_launch_cluster(
-        call,
-        symm__trace_kernel(split_kernels[split->shape][p->dtype != SYMM_FLOAT16], &args->view),
+        call, symm__trace_kernel(kernel_of(&split_kernels[split->shape], p->dtype), &args->view),
         blocks, SYMM_WGMMA_THREADS(shape->columns), cluster, (uint32_t)split_nbytes(shape),
         may_begin_early(call, blocks), &all));
     symm__call_settles(call);

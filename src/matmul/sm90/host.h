@@ -9,6 +9,7 @@
 struct symm_wgmma {
     bool usable, splits; /* the persistent kernel, and the one that splits k */
     int shape;           /* of the first one's tiles, from 1 on; 0: by estimate */
+    int plain;           /* the same of plain products; -1: never by the kernel for these */
 };
 
 /*
@@ -28,6 +29,13 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);
  */
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_problem *sums,
+                                const struct symm_matmul_plan *plan, const symm_product_args *args);
+
+/* Whether the kernel for plain products supports this run. All rows are in `a`. */
+bool symm__plain_suits(const struct symm_problem *p, const symm_shards *a);
+
+/* Launches the product of args by that kernel. All rows are in args->a.own. */
+symm_status symm__plain_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
 /*

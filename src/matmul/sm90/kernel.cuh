@@ -7,6 +7,7 @@
 
 #if !defined(__CUDACC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "persistent.cuh"
+#include "plain.cuh"
 #include "split.cuh"
 #else
 
@@ -16,6 +17,11 @@
 /* Never launched. */
 template <typename T, int ROWS, int COLUMNS, int BLOCKS>
 SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
+{
+}
+
+template <typename T, int ROWS, int COLUMNS, int BLOCKS>
+SYMM_DEV void matmul_plain(const symm_wgmma_args &)
 {
 }
 

@@ -45,6 +45,13 @@ struct sources {
         a_row += t.batch * symm__rows_of(args.product.order.rows, t.shard);
         a_batch = t.shard;
     }
+
+    /* Of a plain product. */
+    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &args, const tile &t)
+        : a(&args.own), b(&args.b[0]), a_row(t.row), a_batch(0), b_column(t.column), b_batch(0),
+          b_along_k(args.b_along_k & 1), alone(false)
+    {
+    }
 };
 
 /* Loads a box of B, into all blocks of the cluster that multiply it. */
@@ -94,17 +101,16 @@ SYMM_DEV void load_stage_of_a(const sources &f, int32_t k, typename S::stage &s,
 }
 
 /*
- * Loads the stages of a tile. Calls before(k) ahead of the stage at k. One thread, elected, since
- * the copy unit takes its operands in uniform registers.
+ * Loads the stages of [k_begin, k_end) of a tile. Calls before(k) ahead of the stage at k. One
+ * thread, elected, since the copy unit takes its operands in uniform registers.
  */
 template <typename S, typename F>
-SYMM_DEV void produce(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
-                      typename S::stage_barriers &bars, typename S::ring &at, const F &before)
+SYMM_DEV void produce(const symm_wgmma_args &args, const sources &from, int32_t k_begin,
+                      int32_t k_end, typename S::stage *stages, typename S::stage_barriers &bars,
+                      typename S::ring &at, const F &before)
 {
-    const sources from(args, w);
-
 #pragma unroll 1
-    for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
+    for (int32_t k = k_begin; k < k_end; k += DEPTH) {
         before(k);
         mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
         load_stage_of_b<S>(args, from, k, stages[at.slot], &bars.full[at.slot]);

@@ -159,7 +159,7 @@ SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
             await_followers<S>(n, bars);
         const int32_t end = min(w.k_end, a.a.k);
         int32_t arrived = rows.needed(a, w) ? w.k_begin : end;
-        produce<S>(args, w, m.stages, bars, at, [&](int32_t k) {
+        produce<S>(args, sources(args, w), w.k_begin, w.k_end, m.stages, bars, at, [&](int32_t k) {
             if (k < arrived || k >= end)
                 return;
             rows.await(a, k, k + 1, 0, 1);

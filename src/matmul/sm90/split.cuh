@@ -76,14 +76,14 @@ SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::
 {
     const sources from(args, w);
     typename S::ring at;
-    work left = w;
+    int32_t k = w.k_begin;
 
 #pragma unroll 1
-    for (int32_t i = 0; i < early_stages<S>(args, w); i++, left.k_begin += DEPTH) {
-        load_stage_of_a<S>(from, left.k_begin, stages[i], &bars.full[i]);
+    for (int32_t i = 0; i < early_stages<S>(args, w); i++, k += DEPTH) {
+        load_stage_of_a<S>(from, k, stages[i], &bars.full[i]);
         at.next();
     }
-    produce<S>(args, left, stages, bars, at, [](int32_t) {});
+    produce<S>(args, from, k, w.k_end, stages, bars, at, [](int32_t) {});
 }
 
 /* A consumer's part of the tile. d: zeros. */

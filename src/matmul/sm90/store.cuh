@@ -130,6 +130,30 @@ SYMM_DEV bool all_plain_scale(const symm_product_args &a)
     return t.product == a.nb;
 }
 
+/* The place of this thread's results of a tile in D. */
+struct result_place {
+    uint16_t *to = nullptr; /* its first element */
+    int64_t pitch = 0;
+    int32_t rows = 0, columns = 0; /* of the tile, from there on */
+
+    /* first: the tile's first element; panels: of a consumer. */
+    SYMM_DEV_IN_CLASS void aim(uint16_t *first, int64_t row_pitch, const tile &t, int32_t panels)
+    {
+        const int32_t column = consumer() * (panels * PANEL) + pack_column();
+
+        to = first + pack_row() * row_pitch + column;
+        pitch = row_pitch;
+        rows = t.rows - pack_row();
+        columns = t.columns - column;
+    }
+
+    /* This thread's pack of a round; nullptr: the tile does not have it. */
+    SYMM_DEV_IN_CLASS uint16_t *pack(int32_t row, int32_t column) const
+    {
+        return row < rows && column < columns ? to + row * pitch + column : nullptr;
+    }
+};
+
 /*
  * A consumer's results of a tile whose epilogue is_plain_scale(), as 16-bit values in registers.
  * They go through boxes, a round each.
@@ -150,9 +174,27 @@ template <int ROWS, int PANELS, int BOXES> struct held_results {
                                 const symm_product_args &a)
     {
         if (a.d[t.product].dtype == SYMM_FLOAT16)
-            narrow<symm_f16>(d, a.alpha);
+            hold<symm_f16>(d, a.alpha);
         else
-            narrow<symm_bf16>(d, a.alpha);
+            hold<symm_bf16>(d, a.alpha);
+    }
+
+    /* The same, of results of type D. The tensor cores are idle, so a factor of 1 is left out. */
+    template <typename D>
+    SYMM_DEV_IN_CLASS void hold(const float (&d)[PANELS][ROWS / 2], float alpha)
+    {
+#pragma unroll
+        for (int32_t p = 0; p < PANELS; p++) {
+            if (alpha == 1) {
+#pragma unroll
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(d[p][i], d[p][i + 1]);
+            } else {
+#pragma unroll
+                for (int32_t i = 0; i < ROWS / 2; i += 2)
+                    words[p][i / 2] = symm_detail::narrow2<D>(alpha * d[p][i], alpha * d[p][i + 1]);
+            }
+        }
     }
 
     /* The first row of round i, and its first column of this consumer's. */
@@ -192,24 +234,6 @@ template <int ROWS, int PANELS, int BOXES> struct held_results {
     {
         return PANELS > 1 && i >= ROUNDS_OF_PANEL;
     }
-
-    /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
-    template <typename D>
-    SYMM_DEV_IN_CLASS void narrow(const float (&d)[PANELS][ROWS / 2], float alpha)
-    {
-#pragma unroll
-        for (int32_t p = 0; p < PANELS; p++) {
-            if (alpha == 1) {
-#pragma unroll
-                for (int32_t i = 0; i < ROWS / 2; i += 2)
-                    words[p][i / 2] = symm_detail::narrow2<D>(d[p][i], d[p][i + 1]);
-            } else {
-#pragma unroll
-                for (int32_t i = 0; i < ROWS / 2; i += 2)
-                    words[p][i / 2] = symm_detail::narrow2<D>(alpha * d[p][i], alpha * d[p][i + 1]);
-            }
-        }
-    }
 };
 
 /*
@@ -222,21 +246,22 @@ template <int ROWS, int PANELS> struct deferred_store : held_results<ROWS, PANEL
     using typename base::boxes_of_rounds;
     enum { SENDS = false /* to slots */, PASSES = false /* tiles to followers */ };
 
-    uint16_t *to = nullptr; /* this thread's first element of D */
-    int64_t pitch = 0;
-    int32_t rows = 0, columns = 0; /* of the tile, from there on */
-    int32_t round = ROUNDS;        /* the next one */
+    result_place at;
+    int32_t round = ROUNDS; /* the next one */
 
     /* Sets the place of the next results. set: see set_offset(). */
     SYMM_DEV_IN_CLASS void aim(const symm_product_args &a, const tile &t, int64_t set)
     {
         const epilogue end(a, t, set);
-        const int32_t column = consumer() * (PANELS * PANEL) + pack_column();
 
-        to = static_cast<uint16_t *>(end.to.data) + end.to.offset(pack_row(), column);
-        pitch = end.to.d.row;
-        rows = end.to.t.rows - pack_row();
-        columns = end.to.t.columns - column;
+        at.aim(static_cast<uint16_t *>(end.to.data) + end.to.offset(0, 0), end.to.d.row, end.to.t,
+               PANELS);
+        round = 0;
+    }
+
+    SYMM_DEV_IN_CLASS void aim(const result_place &place)
+    {
+        at = place;
         round = 0;
     }
 
@@ -279,9 +304,7 @@ template <int ROWS, int PANELS> struct deferred_store : held_results<ROWS, PANEL
     /* The place of this thread's pack of the round; nullptr: the tile does not have it. */
     SYMM_DEV_IN_CLASS uint16_t *place(void) const
     {
-        const int32_t row = base::row_of_round(round), column = base::column_of_round(round);
-
-        return row < rows && column < columns ? to + row * pitch + column : nullptr;
+        return at.pack(base::row_of_round(round), base::column_of_round(round));
     }
 
   private:

@@ -50,6 +50,8 @@
       "1: the Hopper kernel for few tiles, which splits k, if all ranks have it; 0: never")        \
     X(MATMUL_SHAPE, "SYMM_MATMUL_SHAPE", "integer", "0",                                           \
       "number of the tile shape of the Hopper kernel (docs/matmul.md); 0: by estimate")            \
+    X(MATMUL_PLAIN, "SYMM_MATMUL_PLAIN", "integer", "0",                                           \
+      "number of the tile shape of plain products on Hopper GPUs; 0: by estimate; -1: never")      \
     X(MATMUL_AS_IF, "SYMM_MATMUL_AS_IF", "integer", "0",                                           \
       "for measurements: a product of 2 ranks runs as if they were 3 to 8; 0: never")              \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \

@@ -69,6 +69,31 @@ TEST_LOOP(hopper_kernel, every_tile_is_right, 0, 2 * MATMUL_SHAPES)
     run(1 + _i / MATMUL_SHAPES, 50 + (unsigned)_i * NCASES);
 }
 
+/* Plain products of ragged extents, alone and behind an all-gather, with tiles of each shape. */
+TEST_LOOP(hopper_kernel, every_plain_tile_is_right, 0, 2 * MATMUL_PLAIN_SHAPES)
+{
+    static const float alpha = 1.5f;
+    struct matmul_case cases[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        cases[i] = draw(300 + 2 * (unsigned)_i + i);
+        cases[i].kind = i ? SYMM_MATMUL : SYMM_ALL_GATHER_MATMUL;
+        cases[i].activation = SYMM_NONE;
+        cases[i].in = cases[i].out = _i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16;
+        cases[i].m = 2 * (250 + 37 * (_i % 8));
+        cases[i].l = cases[i].nb = 1;
+        cases[i].n[0] = 8 * (40 + 9 * (_i % 5));
+        cases[i].has_c = cases[i].has_bias = cases[i].gathered = false;
+        cases[i].alpha = i ? &alpha : NULL;
+    }
+    setenv("SYMM_EMULATED_SMS", _i % 3 ? "5" : "3", 1); /* several tiles in a block */
+    matmul_force_plain(_i);
+    trace_begin();
+    ranks_run_ok(1 + _i / MATMUL_PLAIN_SHAPES, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = 2, .cases = cases}, 120);
+    trace_end();
+}
+
 /* A forced shape whose clusters have no room beside an SM of transfers does not count. */
 TEST(hopper_kernel, a_shape_without_room_does_not_count)
 {

@@ -113,15 +113,18 @@ for kernel in "$work"/*.entry; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         ;;
-    matmul_wgmma_*)
+    matmul_wgmma_* | matmul_plain_*)
         case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
-        IFS=_ read -r rows _ cluster _ <<<"${name#matmul_wgmma_}"
+        IFS=_ read -r _ _ rows _ cluster _ <<<"$name"
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
         [ "$found" = "wgmma.mma_async.sync.aligned.m64n${rows}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         tensor=cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes
         for instruction in "$tensor " wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 \
-            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 barrier.cluster.{arrive.relaxed,wait}.aligned fence.mbarrier_init.release.cluster \
-            elect.sync; do
+            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 fence.mbarrier_init.release.cluster elect.sync; do
+            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
+        done
+        for instruction in barrier.cluster.{arrive.relaxed,wait}.aligned; do
+            case $plain in matmul_plain_*_1_*) continue ;; esac # a block without a cluster meets nobody
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
@@ -168,7 +171,7 @@ mapfile -t hopper < <(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx)
 disassemble() { # PTX...: the machine code of its products for Hopper GPUs
     local ptx
     for ptx; do
-        cuobjdump -sass -fun "$(sed -n 's/.*entry \(matmul_\(wgmma\|split\)_[A-Za-z0-9_]*\).*/\1/p' "$ptx" | paste -sd,)" "${ptx%.ptx}.cubin"
+        cuobjdump -sass -fun "$(sed -n 's/.*entry \(matmul_\(wgmma\|plain\|split\)_[A-Za-z0-9_]*\).*/\1/p' "$ptx" | paste -sd,)" "${ptx%.ptx}.cubin"
     done
 }
 if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # runs beside the checks below

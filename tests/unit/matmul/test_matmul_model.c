@@ -6,7 +6,12 @@
 #include "test.h"
 
 #define SHAPE(unused, rows, columns, blocks) +1
-enum { NSMS = 132, BLOCKS = NSMS - 1, NSHAPES = 0 SYMM_WGMMA_SHAPES(SHAPE, ) };
+enum {
+    NSMS = 132,
+    BLOCKS = NSMS - 1,
+    NSHAPES = 0 SYMM_WGMMA_SHAPES(SHAPE, ),
+    NPLAIN_SHAPES = 0 SYMM_PLAIN_SHAPES(SHAPE, )
+};
 
 static struct symm_problem problem(int32_t m, int32_t n, int32_t k, int nranks)
 {
@@ -260,6 +265,95 @@ TEST_LOOP(model, k_is_shared_where_that_was_faster, 0, 3)
     p.schedule = SYMM_SCHEDULE_AUTO;
     p.same_bits = true;
     ck_assert(!symm__model_shares_k(&p, shape, ntiles, clusters));
+}
+
+/* Plain products on one H200 GPU. Behind a row: the fastest two shapes, us. */
+static const struct {
+    int32_t m, n, k;
+    int rows, columns;
+} plain_shapes[] = {
+    {1852, 4096, 3072, 240, 128},  /* 63.6, 66.6 */
+    {2252, 4608, 7168, 208, 128},  /* 186.6, 202.3 */
+    {11263, 1152, 2560, 256, 128}, /* 86.0, 91.7 */
+    {13864, 768, 2048, 144, 192}   /* 59.5, 60.1 */
+};
+enum { NPLAIN_MEASURED = sizeof plain_shapes / sizeof plain_shapes[0] };
+
+/* A product of bf16 that suits the kernel for plain products. */
+static struct symm_problem plain_problem(int32_t m, int32_t n, int32_t k)
+{
+    struct symm_problem p = problem(m, n, k, 1);
+
+    p.kind = SYMM_MATMUL;
+    p.dtype = SYMM_BFLOAT16;
+    p.d[0].matrix.dtype = SYMM_BFLOAT16;
+    return p;
+}
+
+TEST_LOOP(model, the_plain_shape_that_was_the_fastest, 0, NPLAIN_MEASURED)
+{
+    const struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    const struct symm_problem p =
+        plain_problem(plain_shapes[_i].m, plain_shapes[_i].n, plain_shapes[_i].k);
+    const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, p.n[0]);
+
+    ck_assert_int_gt(plan.plain, 0);
+    ck_assert_int_eq(symm__plain_shapes[plan.plain - 1].rows, plain_shapes[_i].rows);
+    ck_assert_int_eq(symm__plain_shapes[plan.plain - 1].columns, plain_shapes[_i].columns);
+}
+
+/* Which problems are plain; the plan of none of the others has the kernel, forced or not. */
+TEST(model, other_products_are_not_plain)
+{
+    struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    const struct symm_problem plain = plain_problem(2252, 4608, 7168);
+    struct symm_problem others[8];
+
+    for (int i = 0; i < 8; i++)
+        others[i] = plain;
+    others[0].nb = 2;
+    others[1].l = 2;
+    others[2].d[0].matrix.dtype = SYMM_FLOAT32;
+    others[3].c[0].matrix.dtype = SYMM_BFLOAT16;
+    others[4].bias[0].matrix.dtype = SYMM_BFLOAT16;
+    others[5].activation = SYMM_SILU;
+    others[6].schedule = SYMM_SCHEDULE_STREAM_K;
+    others[7].nranks = 3; /* its rows are no one matrix */
+    for (limits.plain = 0; limits.plain < 2; limits.plain++) {
+        ck_assert_int_gt(symm__matmul_plan(&limits, &plain, 4608).plain, 0);
+        for (int i = 0; i < 8; i++)
+            ck_assert_int_eq(symm__matmul_plan(&limits, &others[i], 4608).plain, 0);
+    }
+}
+
+TEST(model, a_plain_shape_can_be_forced_or_left_out)
+{
+    struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = plain_problem(2252, 4608, 7168);
+
+    for (limits.plain = 1; limits.plain <= NPLAIN_SHAPES; limits.plain++)
+        ck_assert_int_eq(symm__matmul_plan(&limits, &p, 4608).plain, limits.plain);
+    limits.plain = -1;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 4608).plain, 0);
+    limits.plain = 0;
+    limits.shape = 1;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 4608).plain, 0);
+    limits.shape = 0;
+    limits.wgmma = false;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 4608).plain, 0);
+}
+
+/* Only unfused runs of several ranks multiply all rows at once. */
+TEST(model, only_unfused_gathers_are_plain)
+{
+    const struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = plain_problem(2252, 4608, 7168);
+
+    p.kind = SYMM_ALL_GATHER_MATMUL;
+    p.nranks = 2;
+    for (p.strategy = SYMM_STRATEGY_FUSED; p.strategy <= SYMM_STRATEGY_UNFUSED; p.strategy++)
+        ck_assert((symm__matmul_plan(&limits, &p, 4608).plain > 0) ==
+                  (p.strategy == SYMM_STRATEGY_UNFUSED));
 }
 
 /* A forced shape is taken. */
