@@ -25,6 +25,7 @@ enum {
     COLLECTED_N_MAX = 24,
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
+    PLAIN_ROWS_MAX = 600,  /* of all ranks */
     HOPPER_N_MAX = 200,
     HOPPER_COLUMNS_MAX = 1600,
     PACKS_ROWS_MAX = 20,
@@ -350,18 +351,16 @@ static bool create_hopper(struct stage *st, const struct protocol *protocol, str
     return true;
 }
 
-/* Aligned rows of several stages, and columns of each kernel's tiles. plain: a plain product. */
-static struct product draw_hopper(struct stage *st, struct draw *draw, bool plain)
+/* Aligned rows of several stages, and columns of each kernel's tiles. */
+static struct product draw_hopper(struct stage *st, struct draw *draw)
 {
     static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
     static const int64_t widths[] = {8, 64, 72, 136, 208};
-    struct product p = {.nb = 1 + (int)draw_below(draw, plain ? 1 : NB_MAX),
-                        .rounds = 1 + draw_below(draw, 2)};
-    const symm_dtype dtype = plain || draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
-                     sum = plain ? SYMM_FLOAT16 : sums[draw_below(draw, 2)];
-    const int64_t l = 1 + draw_below(draw, plain ? 1 : 2), n = st->self->nranks,
-                  drawn = n + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / l)),
-                  m = plain ? drawn / n * n : drawn, rank = st->self->rank,
+    struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 2)};
+    const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                     sum = sums[draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks,
+                  m = n + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / l)), rank = st->self->rank,
                   rows = m / n + (rank < m % n);
     char *room = st->room;
     p.k = 8 * (1 + (int)draw_below(draw, HOPPER_K_MAX / 8));
@@ -376,13 +375,31 @@ static struct product draw_hopper(struct stage *st, struct draw *draw, bool plai
     return p;
 }
 
+/* The same of a plain product: up to a dozen of the largest tiles. */
+static struct product draw_plain(struct stage *st, struct draw *draw)
+{
+    static const int64_t widths[] = {8, 72, 136, 264, 520};
+    const int64_t rows = 1 + draw_below(draw, PLAIN_ROWS_MAX / (uint32_t)st->self->nranks),
+                  columns = widths[draw_below(draw, 5)];
+    struct product p = {.nb = 1, .rounds = 1 + draw_below(draw, 2)};
+    char *room = st->room;
+
+    p.k = 8 * (1 + (int)draw_below(draw, HOPPER_K_MAX / 8));
+    p.a = lay(&room, PRODUCT_A, SYMM_FLOAT16, 1, rows, p.k, 0);
+    p.a.first_row = (uint32_t)(rows * st->self->rank);
+    p.b[0] = lay_b(&room, draw, SYMM_FLOAT16, 1, p.k, columns);
+    p.d[0] = lay(&room, PRODUCT_D, SYMM_FLOAT16, 1, rows * st->self->nranks, columns, 0);
+    p.b[0].series = p.d[0].series = (uint32_t)(NB_MAX * st->self->rank);
+    return p;
+}
+
 bool products_hopper(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
     struct collected_extents e;
     struct product p;
 
     if (protocol->product == SYMM_ALL_GATHER_MATMUL) {
-        p = draw_hopper(st, draw, false);
+        p = draw_hopper(st, draw);
     } else {
         e = draw_aligned(st, draw);
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
@@ -394,7 +411,7 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
 
 bool products_plain(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
-    struct product p = draw_hopper(st, draw, true);
+    struct product p = draw_plain(st, draw);
 
     if (!create_hopper(st, protocol, &p))
         return false;
