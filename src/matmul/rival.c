@@ -1,9 +1,10 @@
 /* symm's kernels as a candidate of trials. */
 #include "rival.h"
 
-static bool may_split(const struct symm_matmul *m)
+/* Kernels that need all rows as one matrix compete only if the product's runs have them so. */
+static bool has_one_matrix(const struct symm_matmul *m)
 {
-    return m->wgmma.splits && symm__rows_are_gathered(&m->problem);
+    return symm__rows_are_gathered(&m->problem);
 }
 
 struct symm_matmul_plan symm__rival_plan(const struct symm_matmul *m, const struct symm_problem *p)
@@ -12,9 +13,9 @@ struct symm_matmul_plan symm__rival_plan(const struct symm_matmul *m, const stru
     const struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                               .max_threads = agreed->max_threads,
                                               .wgmma = m->wgmma.usable,
-                                              .split = may_split(m),
+                                              .split = m->wgmma.splits && has_one_matrix(m),
                                               .shape = m->wgmma.shape,
-                                              .plain = m->wgmma.plain};
+                                              .plain = has_one_matrix(m) ? m->wgmma.plain : -1};
 
     return symm__matmul_plan(&limits, p, symm__problem_columns(p));
 }
@@ -53,6 +54,6 @@ const struct symm_cublas_rival *symm__rival(const struct symm_call *call,
                                             const struct symm_matmul *m, struct symm_rival *out)
 {
     *out = (struct symm_rival){
-        .base = {.enqueue = enqueue, .may_split = may_split(m)}, .call = call, .m = m};
+        .base = {.enqueue = enqueue, .one_matrix = has_one_matrix(m)}, .call = call, .m = m};
     return m->wgmma.usable && !m->problem.traced ? &out->base : NULL;
 }

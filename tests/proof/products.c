@@ -25,7 +25,7 @@ enum {
     COLLECTED_N_MAX = 24,
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
-    PLAIN_ROWS_MAX = 600,  /* of all ranks */
+    PLAIN_ROWS_MAX = 400,  /* of all ranks */
     HOPPER_N_MAX = 200,
     HOPPER_COLUMNS_MAX = 1600,
     PACKS_ROWS_MAX = 20,

@@ -15,7 +15,7 @@ struct symm_cublas_rival {
     /* Enqueues the product of p, which is of one rank and has its data. Stream-ordered. */
     symm_status (*enqueue)(const struct symm_cublas_rival *rival, const struct symm_problem *p,
                            CUstream stream);
-    bool may_split; /* its kernels may split k */
+    bool one_matrix; /* its kernels have all rows as one matrix */
 };
 
 /* Measured times, us, of all products; 0: not measured. */

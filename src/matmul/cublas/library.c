@@ -119,7 +119,7 @@ static bool same_matrix(const struct cublaslt_matrix *x, const struct cublaslt_m
 static bool same_pick(const struct symm_cublas_pick *x, const struct symm_cublas_pick *y)
 {
     return x->any_order == y->any_order && x->has_c == y->has_c && x->is_short == y->is_short &&
-           x->rival == y->rival && x->may_split == y->may_split &&
+           x->rival == y->rival && x->one_matrix == y->one_matrix &&
            x->shape.batches == y->shape.batches && same_matrix(&x->shape.a, &y->shape.a) &&
            same_matrix(&x->shape.b, &y->shape.b) && same_matrix(&x->shape.d, &y->shape.d);
 }

@@ -21,8 +21,8 @@ struct symm_cublas_pick {
     struct symm_cublas_pick *next;
     struct cublaslt_shape shape;
     bool any_order, has_c;
-    bool is_short;         /* there were trials of several candidates */
-    bool rival, may_split; /* symm's kernels were to be tried, and could split k */
+    bool is_short;          /* there were trials of several candidates */
+    bool rival, one_matrix; /* symm's kernels were to be tried, with all rows as one matrix */
     cublaslt_heuristic chosen;
     double us;     /* of one product */
     double own_us; /* the same by symm's kernels; 0: not tried, or with other bits */

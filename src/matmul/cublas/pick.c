@@ -127,7 +127,7 @@ static symm_status pick_of(struct symm_cublas_product *product, struct symm_cubl
                                   .has_c = p->c[i].matrix.dtype != 0,
                                   .is_short = symm__cublas_is_short(product),
                                   .rival = rival != NULL,
-                                  .may_split = rival && rival->may_split};
+                                  .one_matrix = rival && rival->one_matrix};
     char why[CUBLASLT_WHY];
     symm_status st;
 

@@ -80,7 +80,7 @@ TEST_LOOP(hopper_kernel, every_plain_tile_is_right, 0, 2 * MATMUL_PLAIN_SHAPES)
         cases[i].kind = i ? SYMM_MATMUL : SYMM_ALL_GATHER_MATMUL;
         cases[i].activation = SYMM_NONE;
         cases[i].in = cases[i].out = _i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16;
-        cases[i].m = 2 * (250 + 37 * (_i % 8));
+        cases[i].m = 2 * (120 + 23 * (_i % 8));
         cases[i].l = cases[i].nb = 1;
         cases[i].n[0] = 8 * (40 + 9 * (_i % 5));
         cases[i].has_c = cases[i].has_bias = cases[i].gathered = false;
