@@ -17,7 +17,7 @@ enum {
     ATTEMPTS = 3, /* at runs that the device may have waited for */
     LINE_UP = 12, /* fills before them: a slow processor enqueues five runs meanwhile */
     LINE_UP_US = 180,
-    LOADED_US = 100, /* a product of so long is timed under load */
+    LOADED_US = 100, /* from this time on, products are timed under load */
     LOAD_US = 2000,  /* at work on it before the time counts, and while it does */
     LIMIT_MS = 5000,
     ALIGNMENT = 256
@@ -29,7 +29,7 @@ static const double GAIN = 0.97;
 /* A run of so long is still at work when the host has enqueued the next one. */
 static const double LONG_US = 50;
 
-/* A long algorithm has no more rounds if it takes more than this multiple of the least time. */
+/* A long algorithm has no more rounds above this multiple of the least time; under load. */
 static const double HOPELESS = 1.25, HOPELESS_LOADED = 1.08;
 
 static const double PRODUCTS_PER_US = 3.5e8; /* multiply-adds */

@@ -20,7 +20,6 @@ extern const struct symm_tile_shape symm__portable_shape;
 
 /* The same of the kernel for plain products, in the order of SYMM_PLAIN_SHAPES. */
 extern const struct symm_tile_shape symm__plain_shapes[];
-extern const int symm__nplain_shapes;
 
 /* A tile of the kernel that splits k, in the order of SYMM_SPLIT_SHAPES. */
 struct symm_split_shape {
@@ -37,8 +36,8 @@ double symm__model_split_us(const struct symm_matmul_limits *limits, const struc
                             int64_t columns, const struct symm_split *split);
 
 /*
- * The least time of several rows of its tiles, which load both operands from L2; 0: there is one
- * row. Products whose results go out in packs load faster.
+ * The time to load the operands of several rows of tiles from L2. 0: there is one row of tiles.
+ * Not for products that send packs: these load faster.
  */
 double symm__model_split_loads_us(const struct symm_problem *p, int64_t columns,
                                   const struct symm_split *split);
@@ -87,12 +86,10 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
  */
 double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                              int64_t columns, int32_t rows);
-/*
- * All of a product, when its rows have arrived, by that of symm's kernels that the plan prefers, or
- * by the multiplier that it prefers.
- */
+/* All of a product, when its rows have arrived, by the plan's kernel of symm. */
 double symm__model_own_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                           int64_t columns, const struct symm_matmul_plan *plan);
+/* The same by the multiplier that the plan prefers. */
 double symm__model_product_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan);
 /* The products by cuBLASLt. */

@@ -29,11 +29,11 @@ enum {
 #define SHAPE(unused, rows, columns, blocks)                                                       \
     {rows, columns, blocks, TIME_##rows##_##columns##_##blocks},
 const struct symm_tile_shape symm__plain_shapes[] = {SYMM_PLAIN_SHAPES(SHAPE, )};
-const int symm__nplain_shapes = sizeof symm__plain_shapes / sizeof symm__plain_shapes[0];
+enum { NSHAPES = sizeof symm__plain_shapes / sizeof symm__plain_shapes[0] };
 
 static const double tile_us = 36.9e-6; /* the unit of the shapes' times */
 static const double launch_us = 4;
-/* A tile's end takes as long as this much of k: if it is stored during the next one, else. */
+/* A tile's end as elements of k: stored during the next tile, or before it. */
 static const double overlapped_end_k = 60, end_k = 160;
 static const double b_bytes_per_us = 2.6e6;
 
@@ -61,7 +61,7 @@ int symm__model_plain(const struct symm_matmul_limits *limits, const struct symm
 
     if (limits->plain > 0)
         return limits->plain;
-    for (int plain = 1; plain <= symm__nplain_shapes; plain++) {
+    for (int plain = 1; plain <= NSHAPES; plain++) {
         const double us = symm__model_plain_us(limits, p, columns, plain);
         if (us < least) {
             least = us;

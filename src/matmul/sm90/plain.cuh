@@ -1,7 +1,7 @@
 /*
  * The plain product: one matrix times one matrix, all rows present, and D gets alpha times the sums
  * in whole packs. It waits for no other rank, signals nothing, and has no parts, batches or shared
- * tiles. So blocks begin sooner, and find their next tile sooner, than those of persistent.cuh.
+ * tiles. So a block finds its tiles sooner than one of persistent.cuh.
  */
 #ifndef SYMM_MATMUL_SM90_PLAIN_CUH
 #define SYMM_MATMUL_SM90_PLAIN_CUH
